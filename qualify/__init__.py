@@ -1,0 +1,8 @@
+"""Qualification and release of an accelerator's PyTorch stack.
+
+The library is a pipeline of stages; every arrow between two stages is a file
+with a digest. Readers return frozen facts, pure functions judge them, and only
+`qualify.cli` prints and exits.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,68 @@
+"""The one exception tree.
+
+"This wheel is bad" is a value (a check outcome, a finding). "I could not find
+out" is an exception of this tree. A message says what happened, what was
+expected against what was found, and what to do. Each class has its own exit
+status, so that a script can tell the causes apart.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class QualifyError(Exception):
+    """Root of the tree. `exit_status` is what the command line exits with."""
+
+    exit_status: ClassVar[int] = 10
+
+    def __init__(self, what: str, *, expected: str = "", got: str = "", mend: str = "") -> None:
+        self.what = what
+        self.expected = expected
+        self.got = got
+        self.mend = mend
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        text = self.what
+        if self.expected or self.got:
+            text += f": expected {self.expected}, got {self.got}"
+        if self.mend:
+            text += f". {self.mend}"
+        return text
+
+
+class InputError(QualifyError):
+    """A file or an argument given by a person is not what it must be."""
+
+    exit_status = 11
+
+
+class HostError(QualifyError):
+    """This machine lacks something that the work needs (compiler, interpreter, disk)."""
+
+    exit_status = 12
+
+
+class EngineError(QualifyError):
+    """A container engine is there but does not do what it was asked."""
+
+    exit_status = 13
+
+
+class BuildError(QualifyError):
+    """A wheel could not be built or repaired."""
+
+    exit_status = 14
+
+
+class RoomError(QualifyError):
+    """A room could not be made, died, or could not be reached."""
+
+    exit_status = 15
+
+
+class EvidenceError(QualifyError):
+    """A record, an index or a check report cannot be read."""
+
+    exit_status = 16

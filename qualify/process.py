@@ -1,0 +1,95 @@
+"""The one door to other processes.
+
+Every program that the pipeline starts is started here, and what comes back
+(argv, status, output, seconds) goes into evidence as it is. A child gets a
+process group of its own, so that an interrupt or a timeout ends all of it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from qualify.errors import HostError
+
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True):
+    """What one finished process did. `seconds` is wall time; `status` is -N for signal N."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 0 and not self.timed_out
+
+
+def run(
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout: float | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> Completed:
+    """Run `argv` to its end; never raises for a non-zero status.
+
+    `env` replaces the environment when given. After `timeout` seconds the whole
+    process group is killed and `timed_out` is true. Raises HostError when the
+    program is not there.
+    """
+    words = tuple(os.fspath(word) for word in argv)
+    start = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=dict(env) if env is not None else None,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise HostError(
+            f"cannot start {words[0]}", expected="a program on PATH", got=str(error)
+        ) from error
+    timed_out = False
+    try:
+        if on_start is not None:
+            on_start(child.pid)
+        out, err = child.communicate(stdin, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        _kill_group(child)
+        out, err = child.communicate()
+    except BaseException:
+        _kill_group(child)
+        child.wait()
+        raise
+    return Completed(
+        argv=words,
+        status=child.returncode,
+        stdout=out.decode(errors="replace"),
+        stderr=err.decode(errors="replace"),
+        seconds=time.monotonic() - start,
+        timed_out=timed_out,
+    )
+
+
+def _kill_group(child: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
