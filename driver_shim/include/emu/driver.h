@@ -1,0 +1,229 @@
+/* The driver interface: what libemudrv.so offers, and the only door to the device.
+ *
+ * The interface number is written here, once. All else reads it: the table, the
+ * handshake with emud, the Python packages (through CMake), the compatibility file.
+ *
+ * Every function may be called from any thread. None of them takes ownership of
+ * the caller's memory. A call that fails returns a status and leaves the details
+ * for `last_error` of the calling thread. Handles of one process mean nothing in
+ * another, and a handle from before a reset gives EMU_ERROR_STALE_HANDLE.
+ *
+ * Host memory reaches the device only through `host_alloc` (pinned, shared with the
+ * device process): there is no call that takes a pageable pointer. */
+#ifndef EMU_DRIVER_H
+#define EMU_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EMU_DRIVER_INTERFACE_MAJOR 1
+#define EMU_DRIVER_INTERFACE_MINOR 0
+#define EMU_DRIVER_INTERFACE (EMU_DRIVER_INTERFACE_MAJOR * 1000 + EMU_DRIVER_INTERFACE_MINOR)
+
+typedef enum emu_status {
+  EMU_OK = 0,
+  EMU_ERROR_INVALID_ARGUMENT = 1,
+  EMU_ERROR_NO_DEVICE = 2,
+  EMU_ERROR_PERMISSION = 3,       /* a node is there and may not be opened */
+  EMU_ERROR_VERSION = 4,          /* interface numbers do not meet */
+  EMU_ERROR_OUT_OF_MEMORY = 5,    /* device or pinned memory */
+  EMU_ERROR_BAD_PROGRAM = 6,      /* text does not assemble, or the verifier refuses */
+  EMU_ERROR_PAGE_FAULT = 7,       /* access outside the context's pages, or against their permission */
+  EMU_ERROR_MISALIGNED = 8,
+  EMU_ERROR_ILLEGAL_COMMAND = 9,
+  EMU_ERROR_BUDGET = 10,          /* a program used up its tick budget */
+  EMU_ERROR_TIMEOUT = 11,         /* the wait ended, the work goes on */
+  EMU_ERROR_CONTEXT_LOST = 12,    /* an earlier fault ended this context */
+  EMU_ERROR_DEVICE_LOST = 13,     /* the device process is gone */
+  EMU_ERROR_STALE_HANDLE = 14,
+  EMU_ERROR_NOT_SUPPORTED = 15,
+  EMU_ERROR_HOST = 16             /* a host call failed; the cause names it and errno */
+} emu_status;
+
+/* What has to be given up to go on after an error, smallest first. */
+typedef enum emu_scope {
+  EMU_SCOPE_COMMAND = 0,
+  EMU_SCOPE_QUEUE = 1,
+  EMU_SCOPE_CONTEXT = 2,
+  EMU_SCOPE_DEVICE = 3,
+  EMU_SCOPE_HOST = 4
+} emu_scope;
+
+typedef struct emu_error {
+  uint32_t size; /* set by the caller to sizeof(emu_error) */
+  int32_t status;
+  int32_t scope;
+  uint32_t queue;   /* id of the queue whose command failed, or UINT32_MAX */
+  uint64_t command; /* its sequence number, or 0 */
+  uint64_t address; /* faulting device address, or 0 */
+  char program[64]; /* name of the program that ran, or "" */
+  char cause[384];  /* one sentence: what happened, expected against got */
+  char mend[256];   /* one sentence: what to do, or "" */
+} emu_error;
+
+typedef struct emu_device emu_device;
+typedef struct emu_context emu_context;
+typedef struct emu_queue emu_queue;
+typedef struct emu_program emu_program;
+
+typedef struct emu_device_info {
+  uint32_t size;
+  uint32_t index;
+  char name[64];            /* "Emulated accelerator" */
+  char uuid[40];
+  char stepping[8];         /* "A0" */
+  char firmware[32];        /* "1.0.0" */
+  char driver[32];          /* version of the emu-driver-shim that emud came from */
+  uint32_t interface_version; /* EMU_DRIVER_INTERFACE of emud */
+  uint32_t cores;
+  uint32_t max_lanes;
+  uint32_t host_threads;    /* threads emud runs blocks on */
+  uint64_t memory_bytes;
+  uint64_t page_bytes;
+  uint64_t clock_hertz;
+  int32_t is_private;       /* 1: this process started the emud for itself */
+  int32_t emud_pid;
+  char node[256];           /* path of the device node, or of the private socket */
+} emu_device_info;
+
+typedef struct emu_telemetry {
+  uint32_t size;
+  uint32_t contexts;
+  uint32_t queues;
+  uint32_t power_mode;
+  uint64_t memory_used_bytes;
+  uint64_t device_ticks;    /* of the device clock since emud started */
+  uint64_t busy_ticks;
+  uint64_t commands;        /* completed */
+  uint64_t launches;
+  uint64_t faults;
+  uint64_t bytes_to_device;
+  uint64_t bytes_from_device;
+  uint64_t matrix_ticks;
+  uint64_t vector_ticks;
+  uint64_t memory_ticks;
+  uint64_t copy_ticks;
+  uint64_t ecc_corrected;
+  uint64_t ecc_uncorrected;
+  double clock_hertz;
+  double power_watts;
+  double temperature_celsius;
+} emu_telemetry;
+
+typedef struct emu_memory_info {
+  uint32_t size;
+  uint32_t allocations;     /* of this context */
+  uint64_t total_bytes;     /* of the device */
+  uint64_t free_bytes;
+  uint64_t context_bytes;   /* held by this context */
+} emu_memory_info;
+
+typedef enum emu_queue_kind { EMU_QUEUE_COMPUTE = 0, EMU_QUEUE_COPY = 1 } emu_queue_kind;
+
+typedef enum emu_activity_kind {
+  EMU_ACTIVITY_LAUNCH = 1,
+  EMU_ACTIVITY_COPY_TO_DEVICE = 2,
+  EMU_ACTIVITY_COPY_FROM_DEVICE = 3,
+  EMU_ACTIVITY_COPY_ON_DEVICE = 4,
+  EMU_ACTIVITY_FILL = 5,
+  EMU_ACTIVITY_WAIT = 6,
+  EMU_ACTIVITY_FAULT = 7,
+  EMU_ACTIVITY_FIRMWARE = 8
+} emu_activity_kind;
+
+/* One finished command. Ticks are of the device clock; nanoseconds are the host's CLOCK_MONOTONIC. */
+typedef struct emu_activity {
+  uint32_t size;
+  uint32_t kind;
+  uint32_t queue;
+  int32_t status;
+  uint64_t command;       /* sequence number in its queue */
+  uint64_t correlation;   /* given at submission */
+  uint64_t start_ticks;
+  uint64_t end_ticks;
+  uint64_t start_ns;
+  uint64_t end_ns;
+  uint64_t bytes;         /* copies and fills */
+  uint32_t grid[3];
+  char program[64];
+} emu_activity;
+
+typedef struct emu_buffer { void* data; size_t bytes; } emu_buffer;
+
+/* The table is frozen: an entry is never moved, changed or taken away; new ones go to the end. */
+typedef struct emu_driver_api {
+  uint32_t size;    /* sizeof of the table that the library was built with */
+  uint32_t version; /* EMU_DRIVER_INTERFACE of the library */
+
+  void (*last_error)(emu_error* out);
+  const char* (*status_name)(int32_t status);
+
+  /* Devices. `device_count` opens nothing; with no device it gives EMU_OK and 0, and last_error says why. */
+  emu_status (*device_count)(uint32_t* count);
+  emu_status (*device_open)(uint32_t index, emu_device** out);
+  void (*device_close)(emu_device*);
+  emu_status (*device_info)(emu_device*, emu_device_info* out);
+  emu_status (*device_telemetry)(emu_device*, emu_telemetry* out);
+
+  /* Contexts: an address space and all that lives in it. Destroying one ends its queues and frees its memory. */
+  emu_status (*context_create)(emu_device*, emu_context** out);
+  emu_status (*context_destroy)(emu_context*);
+
+  /* Device memory: page-aligned, reads as zero when fresh. */
+  emu_status (*memory_alloc)(emu_context*, uint64_t bytes, uint64_t* address);
+  emu_status (*memory_free)(emu_context*, uint64_t address);
+  emu_status (*memory_info)(emu_context*, emu_memory_info* out);
+
+  /* Pinned host memory, 4096-byte aligned, zeroed. */
+  emu_status (*host_alloc)(emu_context*, uint64_t bytes, void** pointer);
+  emu_status (*host_free)(emu_context*, void* pointer);
+
+  /* Programs. Buffers given out are released with `buffer_release`. */
+  emu_status (*assemble)(const char* text, size_t bytes, emu_buffer* out);
+  emu_status (*disassemble)(const void* binary, size_t bytes, emu_buffer* out);
+  void (*buffer_release)(emu_buffer*);
+  emu_status (*program_load)(emu_context*, const void* binary, size_t bytes, emu_program** out);
+  emu_status (*program_unload)(emu_program*);
+
+  /* Queues. A command gets the next sequence number (from 1) of its queue; commands of one queue run in
+   * order, and the queue's timeline stands at the number of the last one that is done. Submission is
+   * asynchronous; a full ring blocks until there is room. `pointer` lies in memory of host_alloc. */
+  emu_status (*queue_create)(emu_context*, emu_queue_kind, int32_t priority, emu_queue** out);
+  emu_status (*queue_destroy)(emu_queue*);
+  uint32_t (*queue_id)(emu_queue*);
+  emu_status (*queue_launch)(emu_queue*, emu_program*, const uint32_t grid[3], const void* args, size_t bytes,
+                             uint64_t correlation, uint64_t* sequence);
+  emu_status (*queue_copy_to_device)(emu_queue*, uint64_t address, const void* pointer, uint64_t bytes,
+                                     uint64_t correlation, uint64_t* sequence);
+  emu_status (*queue_copy_from_device)(emu_queue*, void* pointer, uint64_t address, uint64_t bytes,
+                                       uint64_t correlation, uint64_t* sequence);
+  emu_status (*queue_copy_on_device)(emu_queue*, uint64_t to, uint64_t from, uint64_t bytes, uint64_t correlation,
+                                     uint64_t* sequence);
+  emu_status (*queue_fill)(emu_queue*, uint64_t address, uint8_t value, uint64_t bytes, uint64_t correlation,
+                           uint64_t* sequence);
+  /* Later commands of this queue start only after `other` has reached `value`. */
+  emu_status (*queue_wait)(emu_queue*, emu_queue* other, uint64_t value, uint64_t* sequence);
+
+  /* Timeline of a queue, seen by the host. timeout_ns 0 polls, UINT64_MAX waits for ever. A fault of the
+   * queue's context is given here, with the command that caused it. */
+  emu_status (*queue_completed)(emu_queue*, uint64_t* value);
+  emu_status (*queue_synchronize)(emu_queue*, uint64_t value, uint64_t timeout_ns);
+
+  /* Activity records, oldest first; off until enabled. The record buffer is bounded; `dropped` counts what did not fit. */
+  emu_status (*activity_enable)(emu_context*, int32_t on);
+  emu_status (*activity_read)(emu_context*, emu_activity* out, size_t capacity, size_t* count, uint64_t* dropped);
+} emu_driver_api;
+
+/* The only exported symbol. NULL when the library cannot serve `interface_version` (the caller's
+ * EMU_DRIVER_INTERFACE): another major, or a newer minor than the library's. `error` may be NULL. */
+typedef const emu_driver_api* (*emu_driver_get_api_fn)(uint32_t interface_version, emu_error* error);
+const emu_driver_api* emu_driver_get_api(uint32_t interface_version, emu_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

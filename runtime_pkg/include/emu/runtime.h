@@ -1,0 +1,213 @@
+/* The runtime interface: what libemurt.so offers to frameworks and tools.
+ *
+ * One frozen table, size and version first. Every function may be called from any
+ * thread. A device is opened on first use, one context a process and device, and
+ * closed by `shutdown` (or at exit, in a defined order: streams are drained, then
+ * memory, context and device go).
+ *
+ * libemurt finds libemudrv by the path given to `emurt_get_api`; there is no search
+ * by environment variable or working directory. */
+#ifndef EMU_RUNTIME_H
+#define EMU_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EMURT_INTERFACE_MAJOR 1
+#define EMURT_INTERFACE_MINOR 0
+#define EMURT_INTERFACE (EMURT_INTERFACE_MAJOR * 1000 + EMURT_INTERFACE_MINOR)
+
+/* Statuses and scopes are those of the driver interface (emu/driver.h), by number, and these. */
+#define EMURT_OK 0
+#define EMURT_ERROR_NO_DRIVER 100   /* libemudrv is not there or does not load */
+#define EMURT_ERROR_FORKED 101      /* the parent used the device before fork: use spawn */
+#define EMURT_ERROR_SHUT_DOWN 102
+
+typedef struct emurt_error {
+  uint32_t size; /* set by the caller */
+  int32_t status;
+  int32_t scope;
+  int32_t device;
+  uint64_t stream;
+  uint64_t command;
+  uint64_t address;
+  char program[64];
+  char cause[384];
+  char mend[256];
+} emurt_error;
+
+typedef struct emurt_stream_s* emurt_stream; /* NULL: the device's default stream */
+typedef struct emurt_event_s* emurt_event;
+typedef struct emurt_module_s* emurt_module;
+
+typedef struct emurt_device_properties {
+  uint32_t size;
+  uint32_t cores;
+  uint32_t max_lanes;
+  uint32_t interface_version; /* of emud */
+  uint64_t memory_bytes;
+  uint64_t clock_hertz;
+  char name[64];
+  char uuid[40];
+  char stepping[8];
+  char firmware[32];
+  char driver[32];
+  int32_t is_private;
+  int32_t emud_pid;
+  char node[256];
+} emurt_device_properties;
+
+typedef struct emurt_memory_stats {
+  uint32_t size;
+  uint32_t reserved_;
+  uint64_t allocated_bytes;      /* handed out to the framework */
+  uint64_t allocated_peak_bytes;
+  uint64_t reserved_bytes;       /* taken from the device, handed out or cached */
+  uint64_t reserved_peak_bytes;
+  uint64_t allocations;          /* counters since start */
+  uint64_t frees;
+  uint64_t driver_allocations;
+  uint64_t driver_frees;
+  uint64_t out_of_memory;
+} emurt_memory_stats;
+
+/* Counters since start, of one device of this process. */
+typedef struct emurt_counters {
+  uint32_t size;
+  uint32_t reserved_;
+  uint64_t launches;
+  uint64_t copies_to_device;
+  uint64_t copies_from_device;
+  uint64_t copies_on_device;
+  uint64_t bytes_to_device;
+  uint64_t bytes_from_device;
+  uint64_t bytes_on_device;
+  uint64_t module_hits;
+  uint64_t module_misses;
+  uint64_t synchronizations;
+} emurt_counters;
+
+typedef struct emurt_telemetry {
+  uint32_t size;
+  uint32_t contexts;
+  uint32_t queues;
+  uint32_t power_mode;
+  uint64_t memory_used_bytes;
+  uint64_t device_ticks;
+  uint64_t busy_ticks;
+  uint64_t commands;
+  uint64_t launches;
+  uint64_t faults;
+  uint64_t bytes_to_device;
+  uint64_t bytes_from_device;
+  uint64_t matrix_ticks;
+  uint64_t vector_ticks;
+  uint64_t memory_ticks;
+  uint64_t copy_ticks;
+  uint64_t ecc_corrected;
+  uint64_t ecc_uncorrected;
+  double clock_hertz;
+  double power_watts;
+  double temperature_celsius;
+} emurt_telemetry;
+
+typedef struct emurt_activity {
+  uint32_t size;
+  uint32_t kind;          /* emu_activity_kind */
+  int32_t device;
+  int32_t status;
+  uint64_t stream;
+  uint64_t command;
+  uint64_t correlation;
+  uint64_t start_ticks;
+  uint64_t end_ticks;
+  uint64_t start_ns;
+  uint64_t end_ns;
+  uint64_t bytes;
+  uint32_t grid[3];
+  uint32_t reserved_;
+  char program[64];
+} emurt_activity;
+
+typedef enum emurt_copy_kind {
+  EMURT_COPY_TO_DEVICE = 1,
+  EMURT_COPY_FROM_DEVICE = 2,
+  EMURT_COPY_ON_DEVICE = 3
+} emurt_copy_kind;
+
+typedef struct emurt_api {
+  uint32_t size;
+  uint32_t version;
+
+  void (*last_error)(emurt_error* out); /* of the calling thread */
+  const char* (*status_name)(int32_t status);
+  int32_t (*shutdown)(void);
+
+  /* Opens nothing. 0 devices is not an error: `last_error` tells why (no node, permission, versions). */
+  int32_t (*device_count)(uint32_t* count);
+  int32_t (*device_properties)(int32_t device, emurt_device_properties* out);
+  int32_t (*device_telemetry)(int32_t device, emurt_telemetry* out);
+  int32_t (*device_counters)(int32_t device, emurt_counters* out);
+  int32_t (*device_synchronize)(int32_t device);
+
+  /* Caching allocator. Memory is 512-byte aligned. A block freed on `stream` may be handed out again for that
+   * stream at once, and for another only after all streams that `memory_record` named have passed this point. */
+  int32_t (*memory_alloc)(int32_t device, uint64_t bytes, emurt_stream stream, uint64_t* address);
+  int32_t (*memory_free)(int32_t device, uint64_t address);
+  int32_t (*memory_record)(int32_t device, uint64_t address, emurt_stream stream);
+  int32_t (*memory_empty_cache)(int32_t device);
+  int32_t (*memory_stats)(int32_t device, emurt_memory_stats* out);
+  int32_t (*memory_reset_peaks)(int32_t device);
+
+  /* Pinned host memory, cached; freed memory is not reused before the streams that used it have passed. */
+  int32_t (*host_alloc)(uint64_t bytes, void** pointer);
+  int32_t (*host_free)(void* pointer);
+  int32_t (*host_is_pinned)(const void* pointer);
+
+  /* Streams and events. Priority: lower number first, 0 is the default. */
+  int32_t (*stream_create)(int32_t device, int32_t priority, emurt_stream* out);
+  int32_t (*stream_destroy)(emurt_stream stream);
+  uint64_t (*stream_id)(int32_t device, emurt_stream stream);
+  int32_t (*stream_query)(int32_t device, emurt_stream stream, int32_t* done);
+  int32_t (*stream_synchronize)(int32_t device, emurt_stream stream);
+  int32_t (*stream_wait_event)(int32_t device, emurt_stream stream, emurt_event event);
+  int32_t (*event_create)(int32_t device, emurt_event* out);
+  int32_t (*event_destroy)(emurt_event event);
+  int32_t (*event_record)(emurt_event event, emurt_stream stream);
+  int32_t (*event_query)(emurt_event event, int32_t* done); /* an event that was never recorded is done */
+  int32_t (*event_synchronize)(emurt_event event);
+  int32_t (*event_elapsed)(emurt_event start, emurt_event end, double* device_milliseconds, double* host_milliseconds);
+
+  /* Copies. Pinned memory is copied once and asynchronously. Pageable memory goes through a pinned staging
+   * buffer: to the device the call returns when the source may be reused, from the device when the data is there. */
+  int32_t (*copy)(int32_t device, emurt_stream stream, emurt_copy_kind kind, void* host_pointer, uint64_t address,
+                  uint64_t other_address, uint64_t bytes);
+  int32_t (*fill)(int32_t device, emurt_stream stream, uint64_t address, uint8_t value, uint64_t bytes);
+
+  /* Modules: text of the instruction set (see docs/isa.md), assembled and loaded once a process and device, by content. */
+  int32_t (*module_get)(int32_t device, const char* text, size_t bytes, emurt_module* out);
+  int32_t (*launch)(int32_t device, emurt_stream stream, emurt_module module, const uint32_t grid[3], const void* args,
+                    size_t bytes);
+
+  /* Activity records of all devices of this process, oldest first. `correlation_push` names what the calling
+   * thread does next (an operator); records of commands submitted until the pop carry it. */
+  int32_t (*activity_enable)(int32_t on);
+  int32_t (*activity_read)(emurt_activity* out, size_t capacity, size_t* count, uint64_t* dropped);
+  void (*correlation_push)(uint64_t id);
+  void (*correlation_pop)(void);
+} emurt_api;
+
+/* The only exported symbol. `driver_path`: absolute path of libemudrv.so; the first call of a process decides, a later call may
+ * pass NULL. The table is given even when the driver cannot be loaded, so that a diagnosis can be made: then every call that needs it
+ * gives EMURT_ERROR_NO_DRIVER. NULL only when `interface_version` cannot be served. */
+typedef const emurt_api* (*emurt_get_api_fn)(uint32_t interface_version, const char* driver_path, emurt_error* error);
+const emurt_api* emurt_get_api(uint32_t interface_version, const char* driver_path, emurt_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
