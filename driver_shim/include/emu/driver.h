@@ -152,6 +152,9 @@ typedef struct emu_activity {
   char program[64];
 } emu_activity;
 
+/* What `queue_timestamp` writes: the device clock, and the host's CLOCK_MONOTONIC. */
+typedef struct emu_timestamp { uint64_t ticks; uint64_t nanoseconds; } emu_timestamp;
+
 typedef struct emu_buffer { void* data; size_t bytes; } emu_buffer;
 
 /* The table is frozen: an entry is never moved, changed or taken away; new ones go to the end. */
@@ -216,6 +219,9 @@ typedef struct emu_driver_api {
   /* Activity records, oldest first; off until enabled. The record buffer is bounded; `dropped` counts what did not fit. */
   emu_status (*activity_enable)(emu_context*, int32_t on);
   emu_status (*activity_read)(emu_context*, emu_activity* out, size_t capacity, size_t* count, uint64_t* dropped);
+
+  /* Writes an emu_timestamp to `pointer` (8-byte aligned, in memory of host_alloc) when the queue gets here. */
+  emu_status (*queue_timestamp)(emu_queue*, void* pointer, uint64_t correlation, uint64_t* sequence);
 } emu_driver_api;
 
 /* The only exported symbol. NULL when the library cannot serve `interface_version` (the caller's

@@ -31,15 +31,17 @@ typedef struct emurt_error {
   uint32_t size; /* set by the caller */
   int32_t status;
   int32_t scope;
-  int32_t device;
-  uint64_t stream;
-  uint64_t command;
-  uint64_t address;
+  int32_t device;   /* -1: none */
+  uint64_t stream;  /* as `stream_id` gives it, or UINT64_MAX */
+  uint64_t command; /* its number on the stream, from 1, or 0 */
+  uint64_t address; /* faulting device address, or 0 */
   char program[64];
   char cause[384];
   char mend[256];
 } emurt_error;
 
+/* Handles are looked up, never followed: one that was destroyed, or made before a `device_reset`, gives
+ * EMU_ERROR_STALE_HANDLE. */
 typedef struct emurt_stream_s* emurt_stream; /* NULL: the device's default stream */
 typedef struct emurt_event_s* emurt_event;
 typedef struct emurt_module_s* emurt_module;
@@ -153,8 +155,11 @@ typedef struct emurt_api {
   int32_t (*device_telemetry)(int32_t device, emurt_telemetry* out);
   int32_t (*device_counters)(int32_t device, emurt_counters* out);
   int32_t (*device_synchronize)(int32_t device);
+  /* Gives up the context of this process on the device, after a fault or to start afresh: memory, streams, events
+   * and modules made before are stale, and the next use opens a new context. */
+  int32_t (*device_reset)(int32_t device);
 
-  /* Caching allocator. Memory is 512-byte aligned. A block freed on `stream` may be handed out again for that
+  /* Caching allocator. Memory is 512-byte aligned and not cleared; 0 bytes give address 0, which may be freed. A block freed on `stream` may be handed out again for that
    * stream at once, and for another only after all streams that `memory_record` named have passed this point. */
   int32_t (*memory_alloc)(int32_t device, uint64_t bytes, emurt_stream stream, uint64_t* address);
   int32_t (*memory_free)(int32_t device, uint64_t address);
@@ -171,11 +176,12 @@ typedef struct emurt_api {
   /* Streams and events. Priority: lower number first, 0 is the default. */
   int32_t (*stream_create)(int32_t device, int32_t priority, emurt_stream* out);
   int32_t (*stream_destroy)(emurt_stream stream);
-  uint64_t (*stream_id)(int32_t device, emurt_stream stream);
+  uint64_t (*stream_id)(int32_t device, emurt_stream stream); /* 0: default stream; UINT64_MAX: not a live stream */
   int32_t (*stream_query)(int32_t device, emurt_stream stream, int32_t* done);
   int32_t (*stream_synchronize)(int32_t device, emurt_stream stream);
   int32_t (*stream_wait_event)(int32_t device, emurt_stream stream, emurt_event event);
-  int32_t (*event_create)(int32_t device, emurt_event* out);
+  /* With `timing`, each record also takes a timestamp on the device, which `event_elapsed` needs. */
+  int32_t (*event_create)(int32_t device, int32_t timing, emurt_event* out);
   int32_t (*event_destroy)(emurt_event event);
   int32_t (*event_record)(emurt_event event, emurt_stream stream);
   int32_t (*event_query)(emurt_event event, int32_t* done); /* an event that was never recorded is done */
@@ -183,7 +189,8 @@ typedef struct emurt_api {
   int32_t (*event_elapsed)(emurt_event start, emurt_event end, double* device_milliseconds, double* host_milliseconds);
 
   /* Copies. Pinned memory is copied once and asynchronously. Pageable memory goes through a pinned staging
-   * buffer: to the device the call returns when the source may be reused, from the device when the data is there. */
+   * buffer: to the device the call returns when the source may be reused, from the device when the data is there.
+   * `address` is the device side; on the device it is the destination and `other_address` the source. */
   int32_t (*copy)(int32_t device, emurt_stream stream, emurt_copy_kind kind, void* host_pointer, uint64_t address,
                   uint64_t other_address, uint64_t bytes);
   int32_t (*fill)(int32_t device, emurt_stream stream, uint64_t address, uint8_t value, uint64_t bytes);
