@@ -1,0 +1,106 @@
+/* The instruction set engine: assemble, verify and run programs of driver_shim/spec/isa.toml.
+ *
+ * Nothing here keeps global state, opens a file or reads the environment. A program that `load` accepted can do
+ * no harm to the process that runs it: it reads and writes only pages that the address space allows, and it ends
+ * within its tick budget. Results and ticks depend on the program, its arguments and memory, never on the host's
+ * instruction set or number of threads. */
+#ifndef EMU_MACHINE_H
+#define EMU_MACHINE_H
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "emu/driver.h"
+
+namespace emu::machine {
+
+constexpr uint8_t kPageRead = 1;
+constexpr uint8_t kPageWrite = 2;
+
+/* What a program may touch. `window` is the host address of device address 0; device addresses 0 .. bytes - 1 are
+ * valid where `pages`, one byte a page of 1 << page_shift bytes, has the permission. Pages must not be taken away
+ * while a program runs. */
+struct AddressSpace {
+  std::byte* window = nullptr;
+  uint64_t bytes = 0;
+  const uint8_t* pages = nullptr;
+  unsigned page_shift = 16;
+};
+
+/* Why a program ended early. With several bad blocks it is that of the lowest block. */
+struct Fault {
+  emu_status status = EMU_OK;
+  uint64_t address = 0;     /* for page faults and misalignment, else 0 */
+  uint32_t instruction = 0; /* index in the program */
+  char cause[256] = "";     /* one sentence: what happened, expected against got */
+};
+
+/* Device ticks of one launch. `ticks` is how long the launch takes: launch cost, then the busiest of the machine's
+ * cores (block b runs on core b mod cores). The other three are summed over all cores, so a unit's utilisation is
+ * matrix_ticks / (cores * ticks). */
+struct Cost {
+  uint64_t ticks = 0;
+  uint64_t matrix_ticks = 0;
+  uint64_t vector_ticks = 0;
+  uint64_t memory_ticks = 0;
+};
+
+/* Host instruction sets that the kernels are built for. All give the same bits. */
+enum class Level { baseline, avx2, avx512 };
+
+/* The highest level that this host can run. */
+Level best_level();
+
+class Program; /* immutable and verified; may be run by several threads at once */
+struct ProgramDeleter {
+  void operator()(const Program*) const;
+};
+using ProgramPtr = std::unique_ptr<const Program, ProgramDeleter>;
+
+/* Null, and `why` names the instruction and the rule, if the binary is malformed. */
+ProgramPtr load(std::span<const std::byte> binary, std::string& why);
+ProgramPtr load(std::span<const std::byte> binary, Level level, std::string& why);
+
+/* Name given by `.program`, at most 63 bytes. */
+const char* name(const Program&);
+/* Bytes of arguments that `run` expects, given by `.args`. */
+uint32_t args_bytes(const Program&);
+
+/* Text to binary. On failure `why` is "LINE:COLUMN: expected ..., got ...". What assembles also loads. */
+std::optional<std::vector<std::byte>> assemble(std::string_view text, std::string& why);
+
+/* Binary to text that assembles to the same binary. Refuses what `load` refuses. */
+std::optional<std::string> disassemble(std::span<const std::byte> binary, std::string& why);
+
+/* Host threads that blocks are spread over; the thread that calls `run` takes part, so Pool(1) starts none.
+ * Several threads may run programs on one pool: the second does its blocks alone. */
+class Pool {
+ public:
+  explicit Pool(unsigned threads);
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  unsigned threads() const;
+
+  struct State;
+  State& state() const { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+/* Runs the program over grid[0] * grid[1] * grid[2] blocks and returns when all are done. False, with `fault`
+ * filled, when a block faults, the launch needs more than `tick_budget` ticks, the grid is empty or has more than
+ * 2^40 blocks, or `args` is not args_bytes() long. `cost` is filled either way. */
+bool run(const Program&, const AddressSpace&, const uint32_t grid[3], std::span<const std::byte> args,
+         uint64_t tick_budget, Pool&, Cost&, Fault&);
+
+}  // namespace emu::machine
+
+#endif
