@@ -15,6 +15,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
+from qualify.engine import RoomKind
 from qualify.errors import InputError
 from qualify.outcome import StatementKind
 
@@ -43,15 +44,6 @@ class EvidenceKind(enum.Enum):
 
     EMULATED = "emulated"
     HARDWARE = "hardware"
-
-
-class RoomKind(enum.Enum):
-    """What a room is: a container of an engine, a namespace sandbox, or a plain environment."""
-
-    DOCKER = "docker"
-    PODMAN = "podman"
-    SANDBOX = "sandbox"
-    PLAIN = "plain"
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

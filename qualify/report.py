@@ -88,7 +88,8 @@ class _End(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="e
     status: int
 
 
-_decoder = msgspec.json.Decoder(_Plan | _Start | _Check | _End)
+_Event = _Plan | _Start | _Check | _End
+_decoder: msgspec.json.Decoder[_Event] = msgspec.json.Decoder(_Event)
 
 
 def parse(data: bytes) -> Report:
@@ -155,7 +156,7 @@ def case_outcomes(check: Planned, attempts: Iterable[Attempt]) -> tuple[Outcome,
     )
 
 
-def _decode(number: int, line: bytes) -> _Plan | _Start | _Check | _End:
+def _decode(number: int, line: bytes) -> _Event:
     try:
         return _decoder.decode(line)
     except msgspec.DecodeError as error:

@@ -1,0 +1,223 @@
+"""The index of records: append-only, chained, and signed at its head.
+
+`index.jsonl` has one line a record; each names the sha256 of the line before it. The head,
+`index.head.json`, is a DSSE envelope, signed with an ed25519 key, over the number of lines
+and the sha256 of the last one. So a line that is edited, removed, moved or cut off is
+found. Lines after those that the head counts are what an interrupted append left: they
+count for nothing and the next append removes them.
+
+What this can't see: an index and its head put back *together* to an earlier state. Whoever
+publishes keeps the head's digest elsewhere (a verdict names it).
+
+`append` may be called by several processes at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import Error as SigningError
+from securesystemslib.signer import CryptoSigner, SSlibKey
+
+from qualify.errors import EvidenceError
+from qualify.evidence import Sha256, digest, write_whole
+from qualify.matrix import GateNumber
+
+HEAD_TYPE = "application/vnd.qualify.index-head+json"
+FIRST = "0" * 64  # what the first line names as the line before it
+
+LINES = "index.jsonl"
+HEAD = "index.head.json"
+PRIVATE = "keys/index.pem"
+PUBLIC = "keys/index.pub"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line. `key` is the digest of the gate's inputs, `record` that of the record's file."""
+
+    sequence: int
+    previous: Sha256
+    record: Sha256
+    key: Sha256
+    cell: str
+    room: str
+    gate: GateNumber
+    time: datetime.datetime
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is signed: how many lines count, and the digest of the last."""
+
+    count: int
+    last: Sha256
+
+
+class Index(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of an index. Where there is a problem, no entry is to be trusted."""
+
+    entries: tuple[Entry, ...] = ()
+    problems: tuple[str, ...] = ()
+    key_id: str = ""
+    head: str = ""
+    """The sha256 of the last line that the head counts."""
+    unfinished: int = 0
+    """Bytes that an interrupted append left behind the last line that counts."""
+
+
+def verify(lines: bytes, head: bytes | None, public: bytes | None) -> Index:
+    """The facts in an index's bytes; pure. What is wrong is a problem, not an exception."""
+    if not lines and head is None:
+        return Index()
+    if head is None or public is None:
+        return Index(problems=(f"the index has no {'head' if head is None else 'public key'}",))
+    try:
+        signed, key_id = _open(head, public)
+    except (ValueError, KeyError, TypeError, AttributeError, SigningError) as error:
+        return Index(problems=(f"the index's head is not signed by its key: {error}",))
+    whole = lines.split(b"\n")[:-1]
+    if len(whole) < signed.count:
+        what = f"the index is cut off: expected {signed.count} lines, got {len(whole)}"
+        return Index(problems=(what,), key_id=key_id)
+    entries: list[Entry] = []
+    previous = FIRST
+    for number, line in enumerate(whole[: signed.count], 1):
+        try:
+            entry = msgspec.json.decode(line, type=Entry)
+        except msgspec.DecodeError as error:
+            return Index(problems=(f"index line {number}: {error}",), key_id=key_id)
+        if entry.previous != previous or entry.sequence != number:
+            what = f"index line {number} does not follow the line before it"
+            return Index(problems=(what,), key_id=key_id)
+        entries.append(entry)
+        previous = digest(line)
+    if previous != signed.last:
+        what = "the index's last line is not the one that the head names"
+        return Index(problems=(what,), key_id=key_id)
+    counted = sum(len(line) + 1 for line in whole[: signed.count])
+    return Index(
+        entries=tuple(entries), key_id=key_id, head=previous, unfinished=len(lines) - counted
+    )
+
+
+def read(folder: Path) -> Index:
+    """The facts of the index in an evidence folder; a folder without one is an empty index."""
+    lines, head, public = (_bytes(folder / name) for name in (LINES, HEAD, PUBLIC))
+    if lines is None and head is not None:
+        return Index(problems=("the index has a head and no lines",))
+    return verify(lines or b"", head, public)
+
+
+def append(
+    folder: Path, *, record: str, key: str, cell: str, room: str, gate: int, now: datetime.datetime
+) -> Entry:
+    """Add one entry and sign the new head.
+
+    Raises EvidenceError when the index is damaged: nothing is added to what can't be trusted.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        signer = _signer(folder)
+        path = folder / LINES
+        if not (folder / HEAD).exists() and not _bytes(path):
+            write_whole(path, b"")
+            _write_head(folder, signer, Head(count=0, last=FIRST))
+        index = read(folder)
+        if index.problems:
+            raise EvidenceError(
+                f"{path}: {index.problems[0]}",
+                mend="Restore the evidence folder from a copy, or start a new one",
+            )
+        previous = index.head or FIRST
+        entry = Entry(
+            sequence=len(index.entries) + 1,
+            previous=previous,
+            record=record,
+            key=key,
+            cell=cell,
+            room=room,
+            gate=gate,
+            time=now,
+        )
+        line = msgspec.json.encode(entry)
+        with path.open("r+b") as file:
+            file.truncate(path.stat().st_size - index.unfinished)
+            file.seek(0, os.SEEK_END)
+            file.write(line + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        _write_head(folder, signer, Head(count=entry.sequence, last=digest(line)))
+        return entry
+
+
+def _open(head: bytes, public: bytes) -> tuple[Head, str]:
+    """The signed content of a head, and the id of the key that signed it."""
+    # The key's id is computed from the key, so that an id in a policy pins it.
+    key = SSlibKey.from_crypto(load_pem_public_key(public))
+    envelope = Envelope.from_dict(json.loads(head))
+    envelope.verify([key], 1)
+    if envelope.payload_type != HEAD_TYPE:
+        raise ValueError(f"expected a payload of type {HEAD_TYPE}, got {envelope.payload_type}")
+    return msgspec.json.decode(envelope.payload, type=Head), key.keyid
+
+
+def _write_head(folder: Path, signer: CryptoSigner, head: Head) -> None:
+    envelope = Envelope(msgspec.json.encode(head), HEAD_TYPE, {})
+    envelope.sign(signer)
+    write_whole(folder / HEAD, json.dumps(envelope.to_dict(), indent=1).encode() + b"\n")
+
+
+def _signer(folder: Path) -> CryptoSigner:
+    """The signer of this evidence folder; its key is made on first use."""
+    private, public = folder / PRIVATE, folder / PUBLIC
+    if not private.exists():
+        if (folder / HEAD).exists():
+            raise EvidenceError(
+                f"{private} is not there, and the index was signed with it",
+                mend="Restore the key, or start a new evidence folder",
+            )
+        private.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        made = Ed25519PrivateKey.generate()
+        write_whole(
+            public,
+            made.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+        )
+        write_whole(
+            private,
+            made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+            mode=0o600,
+        )
+    key = load_pem_private_key(private.read_bytes(), None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise EvidenceError(f"{private}", expected="an ed25519 key", got=type(key).__name__)
+    return CryptoSigner(key)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with (folder / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
