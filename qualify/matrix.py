@@ -68,7 +68,11 @@ class Cell(_Strict, frozen=True, kw_only=True):
 
 
 class Gate(_Strict, frozen=True, kw_only=True):
-    """One of the eight questions. `required` are the checks that its suite may not lose."""
+    """One of the eight questions. `required` are the checks that its suite may not lose.
+
+    A gate that is not built can't be asked for whole. It may have checks already, which a
+    tier can name one by one.
+    """
 
     number: GateNumber
     name: Text
@@ -76,6 +80,7 @@ class Gate(_Strict, frozen=True, kw_only=True):
     folder: Text
     built: bool
     layer: Layer
+    timeout_seconds: Annotated[int, msgspec.Meta(gt=0)] = 1800
     required: tuple[CheckId, ...] = ()
 
 

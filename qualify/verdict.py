@@ -21,7 +21,8 @@ The rules, in order. Each one that does not hold is a reason, and one reason ref
     statement may carry a claim.
 10. Enough clean rooms agree, on enough distinct operating systems. A room of a kind that the
     tier does not take does not count: that is the ceiling of what it can show.
-11. A gate that the tier asks for and that is not built is `not run`, and refuses.
+11. A gate that the tier asks for whole and that is not built is `not run`, and refuses,
+    whatever some of its checks have shown.
 
 Nothing is a claim unless every rule holds; so to take evidence away never helps. A reason
 that would only be the echo of another (a room without evidence shows no obligation) is left
@@ -218,6 +219,8 @@ class _Court:
             self.refuse(
                 fault.layer, fault.what, "see the record's processes", gate=gate.number, room=room
             )
+        if predicate.faults and not predicate.planned:
+            return  # the fault says it all; that nothing was planned is its echo
         if not _ended(record) and not predicate.faults:
             status = "none" if predicate.end is None else predicate.end
             self.refuse(
@@ -332,26 +335,24 @@ class _Court:
                         built=gate.built,
                     )
                 )
-            if not self._asks_for(gate):
-                continue
-            if not gate.built:
+            if not gate.built and gate.number in self.tier.gates:
                 self.refuse(
                     gate.layer,
                     f"gate {gate.number} {gate.name}: not run, since it is not built yet",
                     "build the gate, or ask for a tier without it",
                     gate=gate.number,
                 )
-                continue
-            asked = {a.room for a in self.question.asked if a.gate == gate.number}
-            everywhere = {a.room for a in self.question.asked}
-            for room in sorted(everywhere - asked) or ([] if asked else [""]):
-                self.refuse(
-                    Layer.EVIDENCE,
-                    f"gate {gate.number} {gate.name}: not run",
-                    "run the gate",
-                    gate=gate.number,
-                    room=room,
-                )
+            elif self._asks_for(gate):
+                asked = {a.room for a in self.question.asked if a.gate == gate.number}
+                everywhere = {a.room for a in self.question.asked}
+                for room in sorted(everywhere - asked) or ([] if asked else [""]):
+                    self.refuse(
+                        Layer.EVIDENCE,
+                        f"gate {gate.number} {gate.name}: not run",
+                        "run the gate",
+                        gate=gate.number,
+                        room=room,
+                    )
 
     def check_rooms(self) -> None:
         """Rule 10, unless a room is missing for a reason that was given already."""

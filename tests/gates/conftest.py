@@ -24,7 +24,7 @@ leaves an empty plan; neither can be taken for a pass. `gate` is null where noth
 planned. `faults` are the files that could not be collected. `command` runs one check, or
 one case, again in the room. `--device NAME` is what the `device` fixture gives, and the
 `detail` fixture attaches figures, the seed, the path that ran and the first mismatching
-values to the check's line.
+values to the check's line. Gates run strict: an operator that falls back to the host raises.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ PROTOCOL = 1
 ID = re.compile(r"gate([0-7])\.[a-z0-9_]+\.[a-z0-9_]+")
 KINDS = ("specification", "inspection", "focused test", "workload result")
 MESSAGE_LIMIT = 8000  # characters; the end of a traceback says more than its start
+
+# Here, and not in the pipeline, so that a check's command reproduces it as it is.
+os.environ.setdefault("TORCH_EMU_FALLBACK", "error")
 
 _DETAIL = pytest.StashKey[dict[str, Any]]()
 

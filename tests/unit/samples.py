@@ -64,9 +64,9 @@ GATES = Gates(
             name=name,
             question="?",
             folder=f"gate{number}_{name}",
-            built=number in (0, 1, 7),
+            built=number in (0, 1),
             layer=Layer.PLUGIN if number else Layer.DRIVER,
-            required=(f"gate{number}.a.one",) if number in (0, 1, 7) else (),
+            required=(f"gate{number}.a.one",) if number in (0, 1) else (),
         )
         for number, name in enumerate(NAMES)
     ),

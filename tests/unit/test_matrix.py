@@ -41,7 +41,13 @@ def test_the_longest_route_wins() -> None:
         ("gates", Gates, "rooms = 2", "rooms = 0", "tiers[0].rooms: Expected `int` >= 1"),
         ("gates", Gates, "[[tiers]]", "[[tiers", "not TOML"),
         ("gates", Gates, 'firmware = "', 'firmwear = "', "owners: Invalid enum value 'firmwear'"),
-        ("gates", Gates, '"gate1.tensor.copy"', '"gate1"', "gates[1].required[0]: Expected `str`"),
+        (
+            "gates",
+            Gates,
+            '"gate1.copy.roundtrip"',
+            '"gate1"',
+            "gates[1].required[0]: Expected `str`",
+        ),
         ("cells", Cells, 'python = "3.11"', 'python = "4"', "cells[1].python: Expected `str`"),
         ("cells", Cells, 'torch = "2.13.0"', "", "cells[0]: Object missing required field `torch`"),
         ("policy", Policy, '"focused test"', '"hearsay"', "claim_kinds[0]: Invalid enum value"),
@@ -77,7 +83,7 @@ def test_a_bad_file_is_named_to_the_line(
         ("number = 3", "number = 4", "expected the gates 0 to 7 in order"),
         ('hardware = "hardware team"', "", "expected an owner for each layer"),
         ("built = false", "built = true", "gate 3 is built: expected required checks"),
-        ('"gate1.tensor.copy"', '"gate2.tensor.copy"', "a check of another gate"),
+        ('"gate1.copy.roundtrip"', '"gate2.copy.roundtrip"', "a check of another gate"),
     ],
 )
 def test_gates_that_contradict_themselves(tmp_path: Path, old: str, new: str, message: str) -> None:

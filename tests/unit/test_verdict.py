@@ -164,6 +164,12 @@ def test_a_fault_of_the_room_refuses(world: World) -> None:
     }
 
 
+def test_a_room_that_was_killed_before_the_plan_is_the_only_reason(world: World) -> None:
+    killed = Fault(layer=Layer.PIPELINE, what="the room was killed")
+    world.fill().add(b"", key="a" * 64, faults=(killed,))
+    only_reason(world.decide(), "the room was killed", Layer.PIPELINE, gate=0, room="debian12")
+
+
 def test_a_whole_run_replaces_one_that_was_cut_short(world: World) -> None:
     world.add(jsonl(events(check("gate0.a.one", ""), end=None)))
     assert world.fill().decide().claim
@@ -267,7 +273,7 @@ def test_gates_that_are_not_built_refuse_release(world: World) -> None:
     whats = [reason.what for reason in verdict.reasons]
     assert whats == [
         f"gate {gate} {GATES.gates[gate].name}: not run, since it is not built yet"
-        for gate in (2, 3, 4, 5, 6)
+        for gate in (2, 3, 4, 5, 6, 7)
     ]
 
 
