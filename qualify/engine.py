@@ -7,8 +7,19 @@ why it took what it took.
 from __future__ import annotations
 
 import enum
+import os
+import socket
+from pathlib import Path
 
+import docker
 import msgspec
+import requests
+from docker.errors import DockerException
+
+from qualify import sandbox
+from qualify.errors import EngineError, InputError
+
+ANSWER_SECONDS = 8
 
 
 class RoomKind(enum.Enum):
@@ -30,6 +41,17 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     def has_images(self) -> bool:
         return self.kind in (RoomKind.DOCKER, RoomKind.PODMAN)
 
+    def client(self, timeout: float = 60) -> docker.DockerClient:
+        """A client of the container engine. Raises EngineError where there is none."""
+        if not self.has_images:
+            raise EngineError(f"a {self.kind.value} room has no container engine")
+        try:
+            return docker.DockerClient(base_url=self.endpoint, version="auto", timeout=timeout)
+        except (DockerException, requests.RequestException) as error:
+            raise EngineError(
+                f"{self.kind.value} at {self.endpoint} does not answer: {error}"
+            ) from error
+
 
 def choose(asked: str = "auto") -> Engine:
     """The engine for "auto", "docker", "podman", "sandbox" or "plain".
@@ -38,4 +60,89 @@ def choose(asked: str = "auto") -> Engine:
     another word, EngineError when a named engine is not there, and EngineError
     within 10 s when an engine's socket accepts and does not answer.
     """
-    raise NotImplementedError
+    words = ("auto", *(kind.value for kind in RoomKind))
+    if asked not in words:
+        raise InputError("unknown room kind", expected=", ".join(words), got=repr(asked))
+    if asked == "plain":
+        return Engine(kind=RoomKind.PLAIN, note="plain environment, as asked")
+    reasons = []
+    for kind in (RoomKind.DOCKER, RoomKind.PODMAN):
+        if asked in ("auto", kind.value):
+            reason = ""
+            for endpoint in _endpoints(kind):
+                reason = _reachable(endpoint)
+                if not reason:
+                    return Engine(
+                        kind=kind,
+                        endpoint=endpoint,
+                        version=_version(kind, endpoint),
+                        note=f"{kind.value} answers at {endpoint}",
+                    )
+                reasons.append(f"{kind.value}: {reason}")
+            if asked == kind.value:
+                raise EngineError(
+                    f"no {kind.value} on this machine ({reason})",
+                    mend=_START[kind],
+                )
+    refusal = sandbox.refusal()
+    if not refusal:
+        why = "as asked" if asked == "sandbox" else "; ".join(reasons)
+        return Engine(kind=RoomKind.SANDBOX, note=f"namespace sandbox ({why})")
+    if asked == "sandbox":
+        raise EngineError(
+            f"this machine refuses namespaces ({refusal})",
+            mend="Allow unprivileged user namespaces, or use --room plain",
+        )
+    reasons.append(f"namespaces: {refusal}")
+    return Engine(kind=RoomKind.PLAIN, note=f"plain environment ({'; '.join(reasons)})")
+
+
+_START = {
+    RoomKind.DOCKER: "Start it (as root: dockerd &), or leave --room out to use what is there",
+    RoomKind.PODMAN: "Start its service (podman system service --time 0 &), or leave --room out",
+}
+
+
+def _endpoints(kind: RoomKind) -> tuple[str, ...]:
+    if kind is RoomKind.DOCKER:
+        return (os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock",)
+    if asked := os.environ.get("CONTAINER_HOST"):
+        return (asked,)
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    return (f"unix://{runtime}/podman/podman.sock", "unix:///run/podman/podman.sock")
+
+
+def _reachable(endpoint: str) -> str:
+    """Why nobody listens at `endpoint`, or "". Only a Unix socket can be looked at beforehand."""
+    if not endpoint.startswith("unix://"):
+        return ""
+    path = Path(endpoint.removeprefix("unix://"))
+    if not path.exists():
+        return f"no socket at {path}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(ANSWER_SECONDS)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return f"nothing listens at {path}"
+        except PermissionError:
+            return f"this user may not open {path}"
+        except OSError as error:
+            return f"{path}: {error}"
+    return ""
+
+
+def _version(kind: RoomKind, endpoint: str) -> str:
+    try:
+        client = docker.DockerClient(base_url=endpoint, version="auto", timeout=ANSWER_SECONDS)
+        try:
+            return str(client.version()["Version"])
+        finally:
+            client.close()
+    except (DockerException, requests.RequestException) as error:
+        raise EngineError(
+            f"{kind.value} accepts connections at {endpoint} and does not answer",
+            expected=f"its version within {ANSWER_SECONDS} s",
+            got=str(error).splitlines()[0] if str(error) else type(error).__name__,
+            mend=f"Restart {kind.value}, or pass --room sandbox",
+        ) from error

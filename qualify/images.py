@@ -1,25 +1,74 @@
-"""Clean machines as data: which images there are, and which rooms a Python is tried in."""
+"""Clean machines as data: which images there are, and which rooms a Python is tried in.
+
+`containers/images.toml` declares them. With a container engine an image is three
+layers, each tagged with the digest of what made it, so that it is found again and
+never made twice: a base system from a distribution's packages, the interpreter
+asked for (where it is not the distribution's own), and torch with its closure in
+the virtual environment /opt/venv. Without one, the last is a folder that the
+sandbox lays over.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import platform
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from qualify.engine import Engine
-from qualify.interpreter import Interpreter
-from qualify.room import RoomSpec
+from qualify import container, layers, sandbox
+from qualify import plain as plain_walls
+from qualify.engine import Engine, RoomKind
+from qualify.errors import InputError
+from qualify.interpreter import Interpreter, transplant
+from qualify.room import RoomFacts, RoomSpec
 from qualify.stage import Stages
 from qualify.wheelhouse import Closure
 
 
-class Declaration(msgspec.Struct, frozen=True):
+class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One base system. `python` is the minor version that it has of its own."""
+
+    name: str
+    os_id: str
+    os_version: str
+    suite: str
+    python: str
+    packages: tuple[str, ...]
+    tools: tuple[str, ...] = ()
+    upstream: str = ""
+
+
+class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`containers/images.toml` as typed data."""
+
+    build: Image
+    room: tuple[Image, ...]
 
 
 def load(path: Path) -> Declaration:
     """Read the declaration; InputError names file, key and what was expected."""
-    raise NotImplementedError
+    try:
+        declaration = msgspec.toml.decode(path.read_bytes(), type=Declaration)
+    except FileNotFoundError as error:
+        raise InputError("no declaration of images", expected="a file", got=str(path)) from error
+    except msgspec.DecodeError as error:
+        raise InputError(f"{path} is not a declaration of images: {error}") from error
+    if len(declaration.room) < 2:
+        raise InputError(
+            f"{path}: too few [[room]] tables",
+            expected="two, of two operating systems",
+            got=str(len(declaration.room)),
+        )
+    for image in (declaration.build, *declaration.room):
+        if image.upstream and "@sha256:" not in image.upstream:
+            raise InputError(
+                f"{path}: upstream of {image.name!r} may move",
+                expected="NAME@sha256:DIGEST",
+                got=image.upstream,
+            )
+    return declaration
 
 
 def prepare_rooms(
@@ -28,10 +77,120 @@ def prepare_rooms(
     declaration: Declaration,
     interpreter: Interpreter,
     closure: Closure,
+    hidden: tuple[Path, ...],
 ) -> tuple[RoomSpec, ...]:
     """Two room specifications for `interpreter`'s Python, of two OSes where the engine has images.
 
-    Images (base, interpreter, torch closure in a virtual environment) are made
-    when they are missing; cheap when nothing changed.
+    The first is the OS that has this Python of its own, if one has. `hidden` folders
+    (the checkout, at least) must be out of the rooms' reach. Images are made when
+    they are missing; cheap when nothing changed.
     """
-    raise NotImplementedError
+    match engine.kind:
+        case RoomKind.DOCKER | RoomKind.PODMAN:
+            images = sorted(declaration.room, key=lambda image: image.python != interpreter.minor)
+            return tuple(
+                _container_room(stages, engine, image, interpreter, closure, hidden)
+                for image in images[:2]
+            )
+        case RoomKind.SANDBOX:
+            make: Callable[[str, str], RoomSpec] = _sandbox_rooms(
+                stages, engine, interpreter, closure, hidden
+            )
+        case RoomKind.PLAIN:
+            make = _plain_rooms(stages, engine, interpreter, closure, hidden)
+    first = make(f"{engine.kind.value}-1", "")
+    return first, make(f"{engine.kind.value}-2", first.facts.name)
+
+
+def _container_room(
+    stages: Stages,
+    engine: Engine,
+    image: Image,
+    interpreter: Interpreter,
+    closure: Closure,
+    hidden: tuple[Path, ...],
+) -> RoomSpec:
+    moved = None if image.python == interpreter.minor else transplant(stages, interpreter)
+    made = layers.room_image(stages, engine, image, moved, interpreter.minor, closure)
+    facts = RoomFacts(
+        name=image.name,
+        kind=engine.kind,
+        os_id=image.os_id,
+        os_version=image.os_version,
+        image=made.id,
+        python=made.python,
+        torch=closure.torch,
+        kernel=platform.release(),
+        isolation=container.ISOLATION,
+    )
+    return _spec(engine, facts, hidden)
+
+
+def _sandbox_rooms(
+    stages: Stages,
+    engine: Engine,
+    interpreter: Interpreter,
+    closure: Closure,
+    hidden: tuple[Path, ...],
+) -> Callable[[str, str], RoomSpec]:
+    moved = transplant(stages, interpreter) if interpreter.movable else None
+    layer = layers.sandbox_layer(stages, moved, interpreter, closure)
+    binds = layers.sandbox_binds(moved, interpreter)
+    system = platform.freedesktop_os_release()
+
+    def make(name: str, repeat_of: str) -> RoomSpec:
+        facts = RoomFacts(
+            name=name,
+            kind=engine.kind,
+            os_id=system.get("ID", "linux"),
+            os_version=system.get("VERSION_ID", ""),
+            image=layer.key,
+            python=interpreter.version,
+            torch=closure.torch,
+            kernel=platform.release(),
+            isolation=sandbox.ISOLATION,
+            repeat_of=repeat_of,
+        )
+        plan = sandbox.plan(binds=binds, overlays=[(layer.path, "/opt/venv")], hidden=hidden)
+        return msgspec.structs.replace(_spec(engine, facts, hidden), sandbox=plan)
+
+    return make
+
+
+def _plain_rooms(
+    stages: Stages,
+    engine: Engine,
+    interpreter: Interpreter,
+    closure: Closure,
+    hidden: tuple[Path, ...],
+) -> Callable[[str, str], RoomSpec]:
+    system = platform.freedesktop_os_release()
+
+    def make(name: str, repeat_of: str) -> RoomSpec:
+        facts = RoomFacts(
+            name=name,
+            kind=engine.kind,
+            os_id=system.get("ID", "linux"),
+            os_version=system.get("VERSION_ID", ""),
+            image="",
+            python=interpreter.version,
+            torch=closure.torch,
+            kernel=platform.release(),
+            isolation=plain_walls.ISOLATION,
+            repeat_of=repeat_of,
+        )
+        return msgspec.structs.replace(
+            _spec(engine, facts, hidden),
+            digest=hashlib.sha256(f"{name} {closure.sha256}".encode()).hexdigest(),
+            interpreter=interpreter.executable,
+            wheelhouse=closure.folder,
+            scratch=stages.root / "rooms",
+        )
+
+    return make
+
+
+def _spec(engine: Engine, facts: RoomFacts, hidden: tuple[Path, ...]) -> RoomSpec:
+    """The digest is over the facts: whatever would change a gate's answer is in them."""
+    digest = hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
+    return RoomSpec(engine=engine, facts=facts, digest=digest, hidden=hidden)

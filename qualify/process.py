@@ -74,7 +74,7 @@ def run(
     except subprocess.TimeoutExpired:
         timed_out = True
         _kill_group(child)
-        out, err = child.communicate()
+        out, err = _rest(child)
     except BaseException:
         _kill_group(child)
         child.wait()
@@ -86,6 +86,29 @@ def run(
         stderr=err.decode(errors="replace"),
         seconds=time.monotonic() - start,
         timed_out=timed_out,
+    )
+
+
+def _rest(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """What a killed child had said; a descendant that left its group may hold the pipes open."""
+    try:
+        return child.communicate(timeout=5)
+    except subprocess.TimeoutExpired as late:
+        return late.stdout or b"", late.stderr or b""
+
+
+def start(argv: Sequence[str | os.PathLike[str]]) -> subprocess.Popen[bytes]:
+    """Start a companion that lives until its standard input is closed, as it is when we die.
+
+    Its group is its own, so that Ctrl-C reaches it only through us. Standard output
+    is a pipe; standard error is kept in a pipe too and must stay small.
+    """
+    return subprocess.Popen(
+        tuple(os.fspath(word) for word in argv),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
 
 

@@ -2,20 +2,42 @@
 
 One class for every engine. A room holds nothing of this machine but what its
 specification names; it has no network, no added capability, a bounded number of
-processes and bounded memory. Leaving the context removes it, on an exception
-and on Ctrl-C too; rooms of runs that died are swept when the next one opens.
+processes and bounded memory (what a sandbox or a plain room lacks of this is in
+its facts). Entering it proves that the build tree cannot be reached. Leaving the
+context removes it, on an exception and on Ctrl-C too; rooms of runs that died
+are swept when the next one opens.
 """
 
 from __future__ import annotations
 
+import base64
+import io
+import posixpath
+import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import msgspec
 
+from qualify.container import Container
 from qualify.engine import Engine, RoomKind
+from qualify.errors import RoomError
+from qualify.mounts import host_location, views
+from qualify.plain import Plain
 from qualify.process import Completed
+from qualify.sandbox import Plan, Sandbox
+
+WORK = "/home/room"
+PYTHON = "/opt/venv/bin/python"
+ENVIRONMENT = {
+    "PATH": "/opt/venv/bin:/usr/local/bin:/usr/bin:/bin",
+    "HOME": WORK,
+    "LANG": "C.UTF-8",
+    "TMPDIR": "/tmp",
+    "USER": "room",
+}
 
 
 class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,13 +60,36 @@ class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RoomSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is needed to open a room. `digest` identifies it in a gate's key."""
+    """All that is needed to open a room. `digest` identifies it in a gate's key.
+
+    `hidden` are folders of this machine that nothing in the room may reach.
+    `sandbox`, `interpreter` and `wheelhouse` serve the rooms without an engine.
+    """
 
     engine: Engine
     facts: RoomFacts
     digest: str
+    hidden: tuple[Path, ...]
     work_bytes: int | None = None
     """Bound of the work folder; None for what the disk has."""
+    sandbox: Plan | None = None
+    interpreter: Path | None = None
+    wheelhouse: Path | None = None
+    scratch: Path | None = None
+
+
+class Walls(Protocol):
+    """What differs between the kinds of room: how a command gets in, and how all of it ends."""
+
+    def start(self) -> None: ...
+
+    def execute(
+        self, argv: Sequence[str], *, user: str, stdin: bytes, timeout: float
+    ) -> Completed: ...
+
+    def died(self) -> str: ...
+
+    def close(self) -> None: ...
 
 
 class Room:
@@ -55,13 +100,19 @@ class Room:
     inside the room. A room that died raises RoomError from every method.
     """
 
-    spec: RoomSpec
-    python: str
-    work: str
+    def __init__(self, spec: RoomSpec, walls: Walls, *, python: str, work: str) -> None:
+        self.spec = spec
+        self.python = python
+        self.work = work
+        self._walls = walls
+        self._environment = ENVIRONMENT
+        if work != WORK:
+            path = f"{posixpath.dirname(python)}:/usr/bin:/bin"
+            self._environment = {**ENVIRONMENT, "PATH": path, "HOME": work, "TMPDIR": work}
 
     @property
     def facts(self) -> RoomFacts:
-        raise NotImplementedError
+        return self.spec.facts
 
     def run(
         self,
@@ -75,28 +126,92 @@ class Room:
     ) -> Completed:
         """Run `argv` inside. `user` is "room" (unprivileged) or "root" (to install).
 
-        The environment is clean: PATH, HOME, LANG and `env`, nothing else. After
-        `timeout` seconds the command is ended and `timed_out` is true.
+        The environment is clean: PATH, HOME, LANG, TMPDIR, USER and `env`, nothing
+        else. After `timeout` seconds the command is ended and `timed_out` is true.
+        `Completed.argv` is what was asked for.
         """
-        raise NotImplementedError
+        if reason := self._walls.died():
+            raise RoomError(f"room {self.facts.name} is dead: {reason}")
+        pairs = {**self._environment, **(env or {})}
+        clean = ["/usr/bin/env", "-i", "-C", self._inside(cwd or "")]
+        clean += [f"{name}={value}" for name, value in pairs.items()]
+        done = self._walls.execute([*clean, *argv], user=user, stdin=stdin, timeout=timeout)
+        if reason := self._walls.died():
+            raise RoomError(f"room {self.facts.name} died while {argv[0]} ran: {reason}")
+        return msgspec.structs.replace(done, argv=tuple(argv))
 
     def install(self, wheels: Sequence[Path], *, timeout: float = 300) -> Completed:
-        """pip install --no-index the wheels into the room's environment."""
-        raise NotImplementedError
+        """pip install --no-index the wheels into the room's environment, from source never.
+
+        Returns what pip said, also when it failed: that is a finding about the wheels.
+        """
+        folder = posixpath.join(self.work, "wheels")
+        for wheel in wheels:
+            self.put(wheel, folder)
+        words = [self.python, "-I", "-m", "pip", "install", "--no-index", "--only-binary=:all:"]
+        words += ["--disable-pip-version-check", "--no-cache-dir", "--root-user-action=ignore"]
+        names = [posixpath.join(folder, wheel.name) for wheel in wheels]
+        return self.run([*words, *names], timeout=timeout, user="root")
 
     def put(self, source: Path, target: str = "") -> str:
-        """Copy a file or folder under `work` (or to `target`, relative to `work` or absolute).
+        """Copy a file or folder into the folder `target` (relative to `work`, or absolute).
 
-        `target` is the folder that receives it. Returns the path inside.
+        Returns its path inside. The copy belongs to the room's user.
         """
-        raise NotImplementedError
+        folder = self._inside(target)
+        made = self.run(["mkdir", "-p", folder], timeout=60)
+        if made.ok:
+            words = ["tar", "-x", "-f", "-", "-C", folder, "--no-same-owner"]
+            made = self.run(words, timeout=600, stdin=_archive(source))
+        if not made.ok:
+            raise RoomError(
+                f"could not copy {source.name} into room {self.facts.name}: {made.stderr.strip()}"
+            )
+        return posixpath.join(folder, source.name)
 
     def get(self, path: str) -> bytes:
         """The bytes of a file inside (relative to `work`, or absolute)."""
-        raise NotImplementedError
+        done = self.run(["base64", "-w0", self._inside(path)], timeout=600)
+        if not done.ok:
+            raise RoomError(
+                f"could not read {path} in room {self.facts.name}: {done.stderr.strip()}"
+            )
+        return base64.b64decode(done.stdout)
+
+    def _inside(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(self.work, path))
+
+    def _prove_clean(self) -> None:
+        """Raise RoomError if a hidden folder can be seen, under its own path or another."""
+        mounts = self.run(["cat", "/proc/self/mountinfo"], timeout=60).stdout
+        for folder in self.spec.hidden:
+            device, inner = host_location(folder)
+            for place in sorted({str(folder), *views(mounts, device, inner)}):
+                # A probe that is really there outside: what the folder holds, not its name alone.
+                for probe in sorted(path.name for path in folder.iterdir())[:3]:
+                    seen = self.run(["test", "-e", posixpath.join(place, probe)], timeout=60)
+                    if seen.ok and (place != str(folder) or self._same(folder / probe)):
+                        raise RoomError(
+                            f"room {self.facts.name} is not clean",
+                            expected=f"{folder} out of reach",
+                            got=f"it is at {place}",
+                        )
+
+    def _same(self, path: Path) -> bool:
+        """Whether `path` inside is the very file that it is outside, by device and inode."""
+        there = self.run(["stat", "-c", "%d:%i", str(path)], timeout=60).stdout.strip()
+        here = path.stat()
+        return there == f"{here.st_dev}:{here.st_ino}"
 
     def __enter__(self) -> Room:
-        raise NotImplementedError
+        try:
+            self._walls.start()
+            if self.spec.engine.kind is not RoomKind.PLAIN:
+                self._prove_clean()
+        except BaseException:
+            self._walls.close()
+            raise
+        return self
 
     def __exit__(
         self,
@@ -104,9 +219,38 @@ class Room:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        raise NotImplementedError
+        self._walls.close()
 
 
 def open_room(spec: RoomSpec) -> Room:
     """A fresh room for `spec`, not started before it is entered."""
-    raise NotImplementedError
+    match spec.engine.kind:
+        case RoomKind.DOCKER | RoomKind.PODMAN:
+            walls: Walls = Container(
+                spec.engine, spec.facts.image, work=WORK, work_bytes=spec.work_bytes
+            )
+        case RoomKind.SANDBOX:
+            assert spec.sandbox is not None
+            size = spec.work_bytes or spec.sandbox.size
+            walls = Sandbox(msgspec.structs.replace(spec.sandbox, size=size))
+        case RoomKind.PLAIN:
+            assert spec.interpreter and spec.wheelhouse and spec.scratch
+            plain = Plain(spec.interpreter, spec.wheelhouse, spec.scratch)
+            return Room(spec, plain, python=plain.python, work=plain.work)
+    return Room(spec, walls, python=PYTHON, work=WORK)
+
+
+def _archive(source: Path) -> bytes:
+    """`source` as a tar that holds no owner and no cache of compiled Python."""
+
+    def clean(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        if posixpath.basename(member.name) == "__pycache__":
+            return None
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        return member
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.add(source, arcname=source.name, filter=clean)
+    return buffer.getvalue()

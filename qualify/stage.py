@@ -4,18 +4,35 @@ A stage is a name, a mapping of named inputs (strings: digests, versions, flags)
 and a function that fills an empty folder. Its output lies in
 `<cache>/stages/<name>/<key>/`, where key is the sha256 over the inputs. Work is
 done in a temporary sibling and renamed when complete, so a folder under its key
-is whole by construction. A lock per key keeps two runs from doing it twice.
+is whole by construction. `<key>.json` beside it says the inputs and the size,
+and its modification time is the last use.
+
+A lock per key keeps two runs from doing the same work twice, and a shared lock
+is held while a run may still read an output, so that nobody evicts it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
+from qualify.errors import HostError
+
 Progress = Callable[[str], None]
 """Called with one plain line about what is going on now; never with secrets."""
+
+
+BEAT_SECONDS = 5
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,16 +45,21 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     reused: bool
 
 
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What `<key>.json` holds."""
+
+    inputs: dict[str, str]
+    bytes: int
+
+
 class Stages:
     """The cache of stage outputs under one folder.
 
     `bound` bytes are kept at most (least recently used goes first); a stage
     does not start when less than `keep_free` bytes of the disk are free and
-    cleaning does not help (HostError). Every finished stage is appended to
+    eviction does not help (HostError). Every finished stage is appended to
     `timings`.
     """
-
-    timings: list[Output]
 
     def __init__(
         self,
@@ -46,13 +68,230 @@ class Stages:
         bound: int = 30 * 10**9,
         keep_free: int = 20 * 10**9,
         progress: Progress = lambda line: None,
-    ) -> None: ...
+    ) -> None:
+        self.root = root
+        self.bound = bound
+        self.keep_free = keep_free
+        self.progress = progress
+        self.timings: list[Output] = []
+        self._held: dict[Path, int] = {}
+        (root / "stages").mkdir(parents=True, exist_ok=True)
+        self._sweep()
 
     def make(self, name: str, inputs: Mapping[str, str], work: Callable[[Path], None]) -> Output:
-        """The output of stage `name` for `inputs`; runs `work(empty_folder)` if it is not there."""
-        raise NotImplementedError
+        """The output of stage `name` for `inputs`; runs `work(empty_folder)` if it is not there.
+
+        Whatever `work` raises comes through, and its half-made folder is removed.
+        """
+        start = time.monotonic()
+        key = key_of(name, inputs)
+        folder = self.root / "stages" / name / key
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        reused = self._hold_if_there(folder)
+        while not reused:
+            with _locked(
+                _lock_of(folder), wait=lambda: self.progress(f"{name}: another run has it")
+            ):
+                if folder.is_dir():
+                    done = False
+                else:
+                    self.require_space(name)
+                    with self.announced(name):
+                        self._fill(folder, dict(inputs), work)
+                    done = True
+            if self._hold_if_there(folder):
+                reused = not done
+                break
+        os.utime(_entry_of(folder))
+        output = Output(
+            name=name, key=key, path=folder, seconds=time.monotonic() - start, reused=reused
+        )
+        self.timings.append(output)
+        if not reused:
+            self._evict(self.bound)
+        return output
+
+    def _fill(self, folder: Path, inputs: dict[str, str], work: Callable[[Path], None]) -> None:
+        temporary = folder.with_name(f".{folder.name}.tmp")
+        remove_tree(temporary)
+        temporary.mkdir()
+        try:
+            work(temporary)
+            entry = Entry(inputs=inputs, bytes=_size(temporary))
+            _entry_of(folder).write_bytes(msgspec.json.encode(entry))
+            temporary.rename(folder)
+        finally:
+            remove_tree(temporary)
+
+    def _hold_if_there(self, folder: Path) -> bool:
+        """Take the shared lock for the life of this object, if the output is whole."""
+        if folder in self._held:
+            return True
+        if not folder.is_dir():
+            return False
+        handle = _open_lock(_lock_of(folder))
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        if not (folder.is_dir() and _same_file(handle, _lock_of(folder))):
+            os.close(handle)
+            return False
+        self._held[folder] = handle
+        return True
+
+    @contextlib.contextmanager
+    def announced(self, name: str) -> Iterator[None]:
+        """Say that `name` is being made, again every few seconds, and how long it took."""
+        start = time.monotonic()
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(BEAT_SECONDS):
+                self.progress(f"{name}: {time.monotonic() - start:.0f} s")
+
+        self.progress(f"{name}: making")
+        beats = threading.Thread(target=beat, daemon=True)
+        beats.start()
+        try:
+            yield
+        finally:
+            over.set()
+            beats.join()
+        self.progress(f"{name}: done in {time.monotonic() - start:.1f} s")
+
+    def require_space(self, name: str) -> None:
+        """Raise HostError when the disk is too full to make `name`, after evicting what may go."""
+        if shutil.disk_usage(self.root).free >= self.keep_free:
+            return
+        self._evict(0)
+        free = shutil.disk_usage(self.root).free
+        if free < self.keep_free:
+            raise HostError(
+                f"stage {name} does not start: the disk of {self.root} is too full",
+                expected=f"at least {self.keep_free / 1e9:.0f} GB free",
+                got=f"{free / 1e9:.1f} GB",
+                mend="Free some disk, or set QUALIFY_CACHE to a folder on a larger one",
+            )
+
+    def _evict(self, bound: int) -> None:
+        """Remove the least recently used outputs that nobody holds until `bound` is kept."""
+        entries = []
+        for path in (self.root / "stages").glob("*/*.json"):
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                entry = msgspec.json.decode(path.read_bytes(), type=Entry)
+                entries.append((path.stat().st_mtime, path, entry.bytes))
+        total = sum(size for _, _, size in entries)
+        for _, path, size in sorted(entries):
+            if total <= bound:
+                return
+            folder = path.with_suffix("")
+            with _locked(_lock_of(folder), wait=None) as taken:
+                if taken:
+                    self.progress(f"{folder.parent.name}: removing {folder.name[:12]}")
+                    grave = folder.with_name(f".{folder.name}.tmp")
+                    with contextlib.suppress(FileNotFoundError):
+                        folder.rename(grave)
+                    remove_tree(grave)
+                    path.unlink(missing_ok=True)
+                    _lock_of(folder).unlink(missing_ok=True)
+                    total -= size
+
+    def _sweep(self) -> None:
+        """Remove what an interrupted run left behind: temporaries whose lock nobody holds."""
+        for temporary in (self.root / "stages").glob("*/.*.tmp"):
+            folder = temporary.with_name(temporary.name[1:-4])
+            with _locked(_lock_of(folder), wait=None) as taken:
+                if taken:
+                    remove_tree(temporary)
+
+    def close(self) -> None:
+        """Let go of the outputs; another run may then evict them."""
+        for handle in self._held.values():
+            os.close(handle)
+        self._held.clear()
 
 
 def cache_root(tree: Path) -> Path:
     """`$QUALIFY_CACHE`, or `.cache` in the checkout."""
-    raise NotImplementedError
+    return Path(os.environ.get("QUALIFY_CACHE") or tree / ".cache").absolute()
+
+
+def key_of(name: str, inputs: Mapping[str, str]) -> str:
+    """sha256 over the stage's name and its named inputs, in an order of their own."""
+    text = msgspec.json.encode([name, sorted(inputs.items())])
+    return hashlib.sha256(text).hexdigest()
+
+
+def digest_files(folder: Path, names: list[str]) -> str:
+    """sha256 over (name, mode, sha256) of each named file under `folder`."""
+    lines = []
+    for name in sorted(names):
+        path = folder / name
+        executable = "x" if path.stat().st_mode & 0o100 else "-"
+        lines.append(f"{name} {executable} {sha256_of(path)}\n")
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def sha256_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove `folder` whole, also where a tool left subfolders without permissions."""
+    if not folder.is_dir():
+        return
+    with contextlib.suppress(PermissionError):
+        shutil.rmtree(folder)
+        return
+    for path, names, _ in os.walk(folder):
+        for name in names:
+            if not (Path(path) / name).is_symlink():
+                (Path(path) / name).chmod(stat.S_IRWXU)
+    shutil.rmtree(folder)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*"))
+
+
+def _entry_of(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".json")
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lock")
+
+
+def _open_lock(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _same_file(handle: int, path: Path) -> bool:
+    """Whether the open lock is still the file at `path` (eviction removes lock files)."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def _locked(path: Path, *, wait: Callable[[], None] | None) -> Iterator[bool]:
+    """The exclusive lock at `path`. Without `wait`, yields whether it was free."""
+    while True:
+        handle = _open_lock(path)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if wait is None:
+                    yield False
+                    return
+                wait()
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if _same_file(handle, path):
+                yield True
+                return
+        finally:
+            os.close(handle)

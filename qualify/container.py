@@ -1,0 +1,176 @@
+"""A room in a container, over Docker's interface (podman serves the same)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import docker
+import requests
+from docker.errors import APIError, DockerException, NotFound
+
+from qualify import owner
+from qualify.engine import Engine
+from qualify.errors import EngineError, RoomError
+from qualify.process import Completed
+
+OWNER_LABEL = "qualify.owner"
+GRACE_SECONDS = 30
+PROCESSES = 4096
+SHM_BYTES = 2**30
+ISOLATION = (
+    "container without network, added capabilities, or mounts of the host",
+    "no new privileges; commands run as uid 1000 unless they install",
+    f"at most {PROCESSES} processes, 80 % of the host's memory, 1 GiB of /dev/shm",
+)
+
+
+class Container:
+    """The walls of one container room made from `image`.
+
+    With `work_bytes` the folder `work` is a tmpfs of that size.
+    """
+
+    def __init__(self, engine: Engine, image: str, *, work: str, work_bytes: int | None) -> None:
+        self._engine = engine
+        self._image = image
+        self._tmpfs = (
+            {work: f"size={work_bytes},uid=1000,gid=1000,mode=0755,exec"} if work_bytes else {}
+        )
+        self._client: docker.DockerClient | None = None
+        self._container: Any = None
+
+    def start(self) -> None:
+        """Create and start it. Rooms that dead runs left behind are removed first."""
+        self._client = self._engine.client()
+        sweep(self._client)
+        memory = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.8)
+        with _engine_errors("start a room"):
+            self._container = self._client.containers.create(
+                self._image,
+                ["sleep", "infinity"],
+                init=True,
+                hostname="room",
+                network_mode="none",
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+                pids_limit=PROCESSES,
+                mem_limit=memory,
+                shm_size=SHM_BYTES,
+                tmpfs=self._tmpfs,
+                labels={OWNER_LABEL: owner.current().text()},
+            )
+            self._container.start()
+
+    def execute(self, argv: Sequence[str], *, user: str, stdin: bytes, timeout: float) -> Completed:
+        """Run `argv`; `timeout` ends it inside, and the socket's limit bounds a hung engine."""
+        assert self._client is not None and self._container is not None
+        api = self._client.api
+        bounded = ["/usr/bin/timeout", "--kill-after=5", f"{timeout:.3f}", *argv]
+        start = time.monotonic()
+        try:
+            started = api.exec_create(
+                self._container.id,
+                bounded,
+                stdin=bool(stdin),
+                user="0" if user == "root" else "1000",
+            )["Id"]
+            stream: socket.socket = api.exec_start(started, socket=True)._sock
+            stream.settimeout(timeout + GRACE_SECONDS)
+            out, err = _exchange(stream, stdin)
+            status = api.exec_inspect(started)["ExitCode"]
+        except TimeoutError as error:
+            raise RoomError(f"the engine did not end {argv[0]} within its time") from error
+        except (DockerException, requests.RequestException, OSError) as error:
+            raise RoomError(f"the room is gone: {self.died() or error}") from error
+        seconds = time.monotonic() - start
+        return Completed(
+            argv=tuple(argv),
+            status=128 - status if 128 < status <= 192 else status,
+            stdout=out.decode(errors="replace"),
+            stderr=err.decode(errors="replace"),
+            seconds=seconds,
+            timed_out=status in (124, 137) and seconds >= timeout,
+        )
+
+    def died(self) -> str:
+        """Why the room is dead, or ""."""
+        if self._container is None:
+            return "it is not open"
+        try:
+            self._container.reload()
+        except NotFound:
+            return "the container was removed"
+        except (DockerException, requests.RequestException) as error:
+            return f"the engine does not answer: {error}"
+        state = self._container.attrs["State"]
+        if state["Running"]:
+            return ""
+        reason = ", out of memory" if state.get("OOMKilled") else ""
+        return f"the container ended with status {state['ExitCode']}{reason}"
+
+    def close(self) -> None:
+        """Remove the container, whatever state it is in."""
+        container, self._container = self._container, None
+        client, self._client = self._client, None
+        if container is not None:
+            with contextlib.suppress(NotFound), _engine_errors("remove a room"):
+                container.remove(force=True, v=True)
+        if client is not None:
+            client.close()
+
+
+def sweep(client: docker.DockerClient) -> None:
+    """Remove containers whose run is dead, told by their owner label."""
+    with _engine_errors("list rooms"):
+        found = client.containers.list(
+            all=True, filters={"label": OWNER_LABEL}, ignore_removed=True
+        )
+        for container in found:
+            if not owner.parse(container.labels.get(OWNER_LABEL, "")).alive():
+                with contextlib.suppress(NotFound):
+                    container.remove(force=True, v=True)
+
+
+@contextlib.contextmanager
+def _engine_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except NotFound:
+        raise
+    except (APIError, DockerException, requests.RequestException) as error:
+        raise EngineError(f"the container engine could not {what}: {error}") from error
+
+
+def _exchange(stream: socket.socket, stdin: bytes) -> tuple[bytes, bytes]:
+    """Feed `stdin` and collect what comes back, in the frames of Docker's attach format."""
+
+    def feed() -> None:
+        with contextlib.suppress(OSError):
+            stream.sendall(stdin)
+            stream.shutdown(socket.SHUT_WR)
+
+    feeder = threading.Thread(target=feed, daemon=True)
+    if stdin:
+        feeder.start()
+    collected: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
+    with stream:
+        while header := _receive(stream, 8):
+            collected[header[0]] += _receive(stream, int.from_bytes(header[4:8], "big"))
+    return bytes(collected[1]), bytes(collected[2])
+
+
+def _receive(stream: socket.socket, count: int) -> bytes:
+    """`count` bytes, or none at the stream's end."""
+    data = bytearray()
+    while len(data) < count:
+        block = stream.recv(count - len(data))
+        if not block:
+            return b""
+        data += block
+    return bytes(data)

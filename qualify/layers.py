@@ -1,0 +1,390 @@
+"""Makes the layers of a clean machine: base system, interpreter, torch and its closure.
+
+Only here are images made. A layer's tag is the digest of what it was made from;
+the tag is what finds it again. Making one needs no network but for the packages
+of the base system.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import os
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import docker
+import msgspec
+import requests
+from docker.errors import DockerException, ImageNotFound
+
+from qualify import owner, process
+from qualify.container import OWNER_LABEL, sweep
+from qualify.engine import Engine
+from qualify.errors import EngineError, HostError, RoomError
+from qualify.interpreter import Interpreter
+from qualify.sandbox import Sandbox, plan
+from qualify.stage import Output, Stages, key_of, sha256_of
+from qualify.wheelhouse import Closure
+
+if TYPE_CHECKING:
+    from qualify.images import Image
+
+VERSION = "1"
+"""Changes when this module makes other bytes from the same declaration."""
+REPOSITORY = "qualify"
+USED_LABEL = "qualify.layer"
+STEP_SECONDS = 1800
+KEPT_BYTES = 40 * 10**9
+VENV = "/opt/venv"
+
+
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """One image of the engine. `python` is the full version of its interpreter."""
+
+    id: str
+    tag: str
+    python: str
+
+
+def room_image(
+    stages: Stages,
+    engine: Engine,
+    image: Image,
+    moved: Output | None,
+    minor: str,
+    closure: Closure,
+) -> Layer:
+    """The image of a room: `image`, its own Python or the `moved` one, and the closure."""
+    client = engine.client(timeout=STEP_SECONDS)
+    try:
+        base = base_image(stages, client, image)
+        python = "/usr/bin/python3"
+        if moved is not None:
+            base = _interpreter_image(stages, client, image, base, moved, minor)
+            python = f"/opt/python/{minor}/bin/python3"
+        return _torch_image(stages, client, image, base, python, closure)
+    finally:
+        client.close()
+
+
+def base_image(stages: Stages, client: docker.DockerClient, image: Image) -> Layer:
+    """The base system of `image`: from Debian's packages, or the upstream image named by digest.
+
+    For a build image its tools are installed too, downloaded as wheels by this
+    machine's pip, so that the image itself needs no network.
+    """
+    inputs = {"image": msgspec.json.encode(image).decode(), "version": VERSION}
+    name = f"{image.name}-base"
+
+    def make(tag: str) -> None:
+        if image.upstream:
+            _from_upstream(client, image, tag)
+        else:
+            _from_packages(stages, client, image, tag)
+        if image.tools:
+            _install_tools(client, image, tag)
+
+    return _ensure(stages, client, name, inputs, make)
+
+
+def _interpreter_image(
+    stages: Stages,
+    client: docker.DockerClient,
+    image: Image,
+    base: Layer,
+    moved: Output,
+    minor: str,
+) -> Layer:
+    inputs = {"base": base.tag, "interpreter": moved.key, "version": VERSION}
+
+    def make(tag: str) -> None:
+        with _step(client, base.tag) as box:
+            folder = f"/opt/python/{minor}"
+            _shell(box, ["mkdir", "-p", folder])
+            with tempfile.TemporaryFile() as file:
+                with tarfile.open(fileobj=file, mode="w") as archive:
+                    archive.add(moved.path, arcname=".", filter=_root_owned)
+                file.seek(0)
+                box.put_archive(folder, file)
+            _shell(box, [f"{folder}/bin/python3", "-c", PROOF])
+            _commit(box, tag)
+
+    return _ensure(stages, client, f"{image.name}-python{minor}", inputs, make)
+
+
+PROOF = (
+    "import bz2, ctypes, curses, ensurepip, hashlib, lzma, readline, sqlite3, ssl, uuid, venv, zlib"
+)
+"""What a moved interpreter must be able to import: each names a library of the system."""
+
+
+def _torch_image(
+    stages: Stages,
+    client: docker.DockerClient,
+    image: Image,
+    base: Layer,
+    python: str,
+    closure: Closure,
+) -> Layer:
+    inputs = {"base": base.tag, "closure": closure.sha256, "version": VERSION}
+
+    def make(tag: str) -> None:
+        wheelhouse = {str(closure.folder): {"bind": "/wheelhouse", "mode": "ro"}}
+        with _step(client, base.tag, volumes=wheelhouse) as box:
+            for words in install_words(python):
+                _shell(box, words)
+            _commit(box, tag)
+
+    return _ensure(stages, client, f"{image.name}-torch-python{closure.python}", inputs, make)
+
+
+def install_words(python: str) -> tuple[list[str], ...]:
+    """The commands that make the virtual environment from /wheelhouse, offline."""
+    pip = [f"{VENV}/bin/python", "-I", "-m", "pip", "--disable-pip-version-check"]
+    install = ["install", "--quiet", "--no-index", "--no-cache-dir", "--root-user-action=ignore"]
+    return (
+        [python, "-I", "-m", "venv", VENV],
+        [*pip, *install, "--find-links=/wheelhouse", "--requirement=/wheelhouse/requirements.txt"],
+        [*pip, "check"],
+    )
+
+
+def sandbox_binds(
+    moved: Output | None, interpreter: Interpreter
+) -> tuple[tuple[Path, str, bool], ...]:
+    """What a sandbox adds to the system's folders to have `interpreter`."""
+    return ((moved.path, f"/opt/python/{interpreter.minor}", False),) if moved else ()
+
+
+def sandbox_layer(
+    stages: Stages, moved: Output | None, interpreter: Interpreter, closure: Closure
+) -> Output:
+    """The virtual environment of a sandbox, made inside one, so that its paths are right."""
+    python = (
+        f"/opt/python/{interpreter.minor}/bin/python3" if moved else str(interpreter.executable)
+    )
+    inputs = {
+        "interpreter": moved.key if moved else sha256_of(interpreter.executable),
+        "closure": closure.sha256,
+        "version": VERSION,
+    }
+
+    def make(folder: Path) -> None:
+        binds = [
+            *sandbox_binds(moved, interpreter),
+            (closure.folder, "/wheelhouse", False),
+            (folder, VENV, True),
+        ]
+        room = Sandbox(plan(binds=binds))
+        try:
+            room.start()
+            for words in install_words(python):
+                argv = ["/usr/bin/env", "-i", "PATH=/usr/bin:/bin", "HOME=/home/room", *words]
+                done = room.execute(argv, user="root", stdin=b"", timeout=STEP_SECONDS)
+                if not done.ok:
+                    raise RoomError(
+                        f"the torch layer could not be made: {' '.join(words[:6])} ended with "
+                        f"{done.status}: {(done.stderr or done.stdout).strip()[-800:]}"
+                    )
+        finally:
+            room.close()
+
+    return stages.make("sandbox-layer", inputs, make)
+
+
+def _ensure(
+    stages: Stages,
+    client: docker.DockerClient,
+    name: str,
+    inputs: dict[str, str],
+    make: Callable[[str], None],
+) -> Layer:
+    """The image tagged for `inputs`, made under a lock if the engine does not have it."""
+    start = time.monotonic()
+    key = key_of(name, inputs)
+    tag = f"{REPOSITORY}/{name}:{key[:16]}"
+    found = _find(client, tag)
+    reused = found is not None
+    if found is None:
+        with _lock(stages.root / "images.lock"):
+            found = _find(client, tag)
+            if found is None:
+                stages.require_space(name)
+                with stages.announced(name), _engine_errors(f"make image {name}"):
+                    make(tag)
+                    found = client.images.get(tag)
+                _bound(stages, client, keep=tag)
+    _touch(stages, tag)
+    stages.timings.append(
+        Output(
+            name=name,
+            key=key,
+            path=Path(tag),
+            seconds=time.monotonic() - start,
+            reused=reused,
+        )
+    )
+    return Layer(id=found.id, tag=tag, python=found.labels.get("qualify.python", ""))
+
+
+def _find(client: docker.DockerClient, tag: str) -> Any:
+    with _engine_errors("look for an image"):
+        try:
+            return client.images.get(tag)
+        except ImageNotFound:
+            return None
+
+
+def _from_packages(stages: Stages, client: docker.DockerClient, image: Image, tag: str) -> None:
+    with tempfile.TemporaryDirectory(dir=stages.root, prefix=".rootfs-") as scratch:
+        archive = Path(scratch) / "rootfs.tar"
+        done = process.run(
+            [
+                "mmdebstrap",
+                "--variant=minbase",
+                f"--include={','.join(image.packages)}",
+                '--customize-hook=chroot "$1" useradd --uid 1000 --create-home room',
+                image.suite,
+                archive,
+            ],
+            env={**os.environ, "TMPDIR": scratch},
+            timeout=STEP_SECONDS,
+        )
+        if not done.ok:
+            raise HostError(
+                f"mmdebstrap could not make {image.name} ({image.suite})",
+                expected="exit status 0",
+                got=done.stderr.strip()[-800:],
+                mend="Check the network; it needs root or user namespaces, and Debian's keys",
+            )
+        repository, _, version = tag.rpartition(":")
+        client.api.import_image_from_file(str(archive), repository=repository, tag=version)
+    with _step(client, tag) as box:
+        _commit(box, tag)
+
+
+def _from_upstream(client: docker.DockerClient, image: Image, tag: str) -> None:
+    if _find(client, image.upstream) is None:
+        client.images.pull(image.upstream)
+    with _step(client, image.upstream, network="bridge") as box:
+        _shell(box, ["apt-get", "update", "-q"])
+        _shell(box, ["apt-get", "install", "-q", "-y", "--no-install-recommends", *image.packages])
+        _shell(box, ["useradd", "--uid", "1000", "--create-home", "room"])
+        _commit(box, tag)
+
+
+def _install_tools(client: docker.DockerClient, image: Image, tag: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="qualify-tools-") as scratch:
+        words = [sys.executable, "-I", "-m", "pip", "download", "--quiet", "--no-deps"]
+        words += ["--only-binary=:all:", f"--python-version={image.python}", "--dest", scratch]
+        done = process.run([*words, *image.tools], timeout=600)
+        if not done.ok:
+            raise HostError(
+                f"pip could not download the build tools of {image.name}",
+                expected=" ".join(image.tools),
+                got=done.stderr.strip()[-800:],
+            )
+        with _step(client, tag) as box:
+            with io.BytesIO() as buffer:
+                with tarfile.open(fileobj=buffer, mode="w") as archive:
+                    archive.add(scratch, arcname="tools", filter=_root_owned)
+                box.put_archive("/tmp", buffer.getvalue())
+            install = ["python3", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+            _shell(box, [*install, "--find-links=/tmp/tools", *image.tools])
+            _shell(box, ["rm", "-r", "/tmp/tools"])
+            _commit(box, tag)
+
+
+@contextlib.contextmanager
+def _step(
+    client: docker.DockerClient,
+    tag: str,
+    *,
+    volumes: dict[str, dict[str, str]] | None = None,
+    network: str = "none",
+) -> Iterator[Any]:
+    """A container in which a layer is made; removed whatever happens."""
+    sweep(client)
+    box = client.containers.create(
+        tag,
+        ["sleep", "infinity"],
+        init=True,
+        network_mode=network,
+        user="0",
+        volumes=volumes or {},
+        labels={OWNER_LABEL: owner.current().text()},
+    )
+    try:
+        box.start()
+        yield box
+    finally:
+        box.remove(force=True, v=True)
+
+
+def _shell(box: Any, words: Sequence[str]) -> str:
+    status, (out, err) = box.exec_run(list(words), demux=True)
+    if status != 0:
+        said = (err or out or b"").decode(errors="replace").strip()[-800:]
+        raise EngineError(f"making an image: {' '.join(words[:6])} ended with {status}: {said}")
+    return (out or b"").decode(errors="replace")
+
+
+def _commit(box: Any, tag: str) -> None:
+    """Commit with labels that say what it is and which Python it has (the venv's, if there)."""
+    probe = f"for p in {VENV}/bin/python /opt/python/*/bin/python3 python3; do "
+    probe += "$p -c 'import platform; print(platform.python_version())' 2>&- && break; done"
+    python = _shell(box, ["sh", "-c", probe]).strip()
+    repository, _, version = tag.rpartition(":")
+    labels = f'LABEL {USED_LABEL}="{tag}" qualify.python="{python}"'
+    box.commit(repository=repository, tag=version, changes=[labels, 'CMD ["sleep", "infinity"]'])
+
+
+def _root_owned(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    member.uname = member.gname = "root"
+    return member
+
+
+def _touch(stages: Stages, tag: str) -> None:
+    used = stages.root / "images" / hashlib.sha256(tag.encode()).hexdigest()
+    used.parent.mkdir(exist_ok=True)
+    used.touch()
+
+
+def _bound(stages: Stages, client: docker.DockerClient, *, keep: str) -> None:
+    """Remove our least recently used images until `KEPT_BYTES` are kept."""
+    ours = client.images.list(filters={"label": USED_LABEL})
+    aged = []
+    for image in ours:
+        tag = image.labels[USED_LABEL]
+        used = stages.root / "images" / hashlib.sha256(tag.encode()).hexdigest()
+        aged.append((used.stat().st_mtime if used.exists() else 0.0, tag, image.attrs["Size"]))
+    total = sum(size for _, _, size in aged)
+    for _, tag, size in sorted(aged):
+        if total > KEPT_BYTES and tag != keep:
+            with contextlib.suppress(DockerException):  # in use by a container or a child image
+                client.images.remove(tag)
+                total -= size
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _engine_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (DockerException, requests.RequestException) as error:
+        raise EngineError(f"the container engine could not {what}: {error}") from error

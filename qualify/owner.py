@@ -1,0 +1,51 @@
+"""Who made a thing that must not outlive its run: one process of one boot of this machine.
+
+A process number alone is not an identity, because numbers come round again.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """A process: its number, its start (clock ticks since boot), and the boot's id."""
+
+    pid: int
+    started: int
+    boot: str
+
+    def alive(self) -> bool:
+        return self.boot == _boot() and self.started == _started(self.pid)
+
+    def text(self) -> str:
+        return f"{self.pid}:{self.started}:{self.boot}"
+
+
+def current() -> Owner:
+    return Owner(os.getpid(), _started(os.getpid()), _boot())
+
+
+def parse(text: str) -> Owner:
+    """The owner that `text` (as `Owner.text` wrote it) names; one never alive for another text."""
+    pid, _, rest = text.partition(":")
+    started, _, boot = rest.partition(":")
+    if not (pid.isdigit() and started.isdigit()):
+        return Owner(0, -1, "")
+    return Owner(int(pid), int(started), boot)
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _started(pid: int) -> int:
+    """Field 22 of /proc/PID/stat (proc(5)); 0 when there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(text.rpartition(")")[2].split()[19])

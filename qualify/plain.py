@@ -1,0 +1,73 @@
+"""The last resort where a machine has neither an engine nor namespaces.
+
+A fresh virtual environment in a folder of its own, and commands that inherit
+nothing. It hides nothing of the machine and bounds nothing, and a record says so.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from qualify import owner, process
+from qualify.errors import RoomError
+from qualify.process import Completed
+from qualify.stage import remove_tree
+
+ISOLATION = ("nothing inherited from the caller's environment", "nothing else is kept apart")
+
+
+class Plain:
+    """The walls, such as they are. Its paths are real paths of this machine."""
+
+    def __init__(self, interpreter: Path, wheelhouse: Path, scratch: Path) -> None:
+        self._interpreter = interpreter
+        self._wheelhouse = wheelhouse
+        self._scratch = scratch
+        scratch.mkdir(parents=True, exist_ok=True)
+        sweep(scratch)
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{owner.current().text()}-", dir=scratch))
+        self._open = False
+
+    @property
+    def python(self) -> str:
+        return str(self._folder / "venv/bin/python")
+
+    @property
+    def work(self) -> str:
+        return str(self._folder / "work")
+
+    def start(self) -> None:
+        """Make the virtual environment and install the closure, offline."""
+        self._open = True
+        Path(self.work).mkdir()
+        pip = [self.python, "-I", "-m", "pip", "install", "--no-index", "--quiet"]
+        pip += ["--find-links", str(self._wheelhouse)]
+        requirements = (self._wheelhouse / "requirements.txt").read_text().split()
+        for words in (
+            [str(self._interpreter), "-I", "-m", "venv", str(self._folder / "venv")],
+            [*pip, *requirements],
+        ):
+            done = self.execute(words, user="room", stdin=b"", timeout=1200)
+            if not done.ok:
+                raise RoomError(f"the plain room could not be made: {done.stderr.strip()[-500:]}")
+
+    def execute(self, argv: Sequence[str], *, user: str, stdin: bytes, timeout: float) -> Completed:
+        """Run `argv` with nothing in its environment but PATH."""
+        return process.run(argv, env={"PATH": "/usr/bin:/bin"}, stdin=stdin, timeout=timeout)
+
+    def died(self) -> str:
+        return "" if self._open and self._folder.is_dir() else "it is not open"
+
+    def close(self) -> None:
+        self._open = False
+        remove_tree(self._folder)
+
+
+def sweep(scratch: Path) -> None:
+    """Remove the folders of runs that are dead."""
+    for folder in scratch.iterdir():
+        if not owner.parse(folder.name.rpartition("-")[0]).alive():
+            shutil.rmtree(folder, ignore_errors=True)
