@@ -1,0 +1,73 @@
+#include "activity.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "process.h"
+
+namespace emurt {
+
+namespace {
+
+constexpr size_t kBatch = 1024;
+
+emurt_activity translate(const Context& context, const emu_activity& in) {
+  emurt_activity out{};
+  out.size = sizeof out;
+  out.kind = in.kind;
+  out.device = context.index;
+  out.status = in.status;
+  out.stream = context.stream_id_of(in.queue);
+  out.command = in.command;
+  out.correlation = in.correlation;
+  out.start_ticks = in.start_ticks;
+  out.end_ticks = in.end_ticks;
+  out.start_ns = in.start_ns;
+  out.end_ns = in.end_ns;
+  out.bytes = in.bytes;
+  memcpy(out.grid, in.grid, sizeof out.grid);
+  static_assert(sizeof out.program == sizeof in.program, "a program's name fits");
+  memcpy(out.program, in.program, sizeof out.program);
+  return out;
+}
+
+}  // namespace
+
+void Activity::enable(Process& process, bool on) {
+  on_.store(on);
+  for (int32_t index = 0; index < Process::kMostDevices; ++index) {
+    if (Context* context = process.context_if_open(index)) {
+      context->check(context->api.activity_enable(context->handle, on ? 1 : 0));
+    }
+  }
+}
+
+void Activity::collect(Context& context) {
+  std::vector<emu_activity> batch(kBatch);
+  size_t count = kBatch;
+  while (count == kBatch) {
+    uint64_t dropped = 0;
+    for (emu_activity& record : batch) record.size = sizeof record;
+    context.check(context.api.activity_read(context.handle, batch.data(), kBatch, &count, &dropped));
+    dropped_ += dropped;
+    for (size_t index = 0; index < count; ++index) records_.push_back(translate(context, batch[index]));
+  }
+}
+
+size_t Activity::read(Process& process, emurt_activity* out, size_t capacity, uint64_t* dropped) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (int32_t index = 0; index < Process::kMostDevices; ++index) {
+    if (Context* context = process.context_if_open(index)) collect(*context);
+  }
+  std::stable_sort(records_.begin(), records_.end(),
+                   [](const emurt_activity& a, const emurt_activity& b) { return a.end_ns < b.end_ns; });
+  const size_t count = std::min(capacity, records_.size());
+  std::copy_n(records_.begin(), count, out);
+  records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(count));
+  *dropped = dropped_;
+  dropped_ = 0;
+  return count;
+}
+
+}  // namespace emurt

@@ -1,0 +1,131 @@
+#include "context.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "process.h"
+
+namespace emurt {
+
+Context::Context(Process& process_, const emu_driver_api& api_, emu_device* device, int32_t index_,
+                 Counters& counters_)
+    : process(process_),
+      api(api_),
+      index(index_),
+      counters(counters_),
+      allocator(*this),
+      pinned(*this),
+      to_device(*this),
+      from_device(*this),
+      timestamps(*this),
+      modules(*this) {
+  check(api.context_create(device, &handle));
+  try {
+    emu_device_info info{};
+    info.size = sizeof info;
+    check(api.device_info(device, &info));
+    clock_hertz = info.clock_hertz;
+    default_queue_ = &add_queue(0);
+    if (process.activity_on()) check(api.activity_enable(handle, 1));
+  } catch (...) {
+    api.context_destroy(handle);
+    throw;
+  }
+}
+
+// The driver's context ends its queues, programs and memory; before that, what was
+// submitted is done, so that pinned memory is not written after it went.
+Context::~Context() {
+  try {
+    drain();
+  } catch (const Failure&) {
+    // Lost or gone: there is nothing left to wait for.
+  }
+  api.context_destroy(handle);
+}
+
+void Context::require_alive() {
+  uint64_t value = 0;
+  check(lost_.load(std::memory_order_acquire) ? EMU_ERROR_CONTEXT_LOST
+                                              : api.queue_completed(default_queue_->handle, &value));
+}
+
+Queue& Context::take_queue(int32_t priority) {
+  {
+    std::lock_guard<std::mutex> lock(queues_mutex_);
+    for (auto idle = idle_queues_.begin(); idle != idle_queues_.end(); ++idle) {
+      if ((*idle)->priority != priority) continue;
+      Queue& queue = **idle;
+      idle_queues_.erase(idle);
+      return queue;
+    }
+  }
+  return add_queue(priority);
+}
+
+void Context::give_back_queue(Queue& queue) {
+  std::lock_guard<std::mutex> lock(queues_mutex_);
+  idle_queues_.push_back(&queue);
+}
+
+// The first queue of a context is the default stream's.
+Queue& Context::add_queue(int32_t priority) {
+  emu_queue* queue = nullptr;
+  check(api.queue_create(handle, EMU_QUEUE_COMPUTE, priority, &queue));
+  std::lock_guard<std::mutex> lock(queues_mutex_);
+  return queues_.emplace_back(*this, queue, queues_.size(), priority);
+}
+
+void Context::drain() {
+  size_t count = 0;
+  {
+    std::lock_guard<std::mutex> lock(queues_mutex_);
+    count = queues_.size();
+  }
+  for (size_t index_of = 0; index_of < count; ++index_of) {
+    Queue* queue = nullptr;
+    {
+      std::lock_guard<std::mutex> lock(queues_mutex_);
+      queue = &queues_[index_of];
+    }
+    queue->drain();
+  }
+}
+
+uint64_t Context::stream_id_of(uint32_t driver_queue) const {
+  std::lock_guard<std::mutex> lock(queues_mutex_);
+  for (const Queue& queue : queues_) {
+    if (api.queue_id(queue.handle) == driver_queue) return queue.stream_id;
+  }
+  return kNoStream;
+}
+
+emurt_error Context::translate(const emu_error& error) const {
+  emurt_error out = make_error(error.status, error.scope, index, error.cause, error.mend);
+  out.command = error.command;
+  out.address = error.address;
+  if (error.queue != UINT32_MAX) out.stream = stream_id_of(error.queue);
+  snprintf(out.program, sizeof out.program, "%s", error.program);
+  return out;
+}
+
+void Context::raise(emu_status status) {
+  std::lock_guard<std::mutex> lock(fault_mutex_);
+  if (status == EMU_ERROR_CONTEXT_LOST && lost_.load(std::memory_order_acquire)) throw Failure(fault_);
+  emu_error error{};
+  error.size = sizeof error;
+  api.last_error(&error);
+  if (status == EMU_ERROR_CONTEXT_LOST && error.command == 0 && default_queue_ != nullptr) {
+    // A call that only says "lost": the timeline tells the fault itself.
+    uint64_t value = 0;
+    if (api.queue_completed(default_queue_->handle, &value) != EMU_OK) api.last_error(&error);
+  }
+  const emurt_error out = translate(error);
+  if (out.scope >= EMU_SCOPE_CONTEXT && handle != nullptr && default_queue_ != nullptr) {
+    if (!lost_.load(std::memory_order_relaxed)) fault_ = out;
+    lost_.store(true, std::memory_order_release);
+  }
+  throw Failure(out);
+}
+
+}  // namespace emurt
