@@ -447,6 +447,10 @@ extern "C" __attribute__((visibility("default"))) const emurt_api* emurt_get_api
     }
     Process::get().driver_library().load(driver_path);
   });
-  if (error != nullptr) give(status == EMURT_OK ? make_error(EMURT_OK, EMU_SCOPE_COMMAND, -1, "", "") : last, error);
+  if (error != nullptr) {
+    emurt_error told = make_error(EMURT_OK, EMU_SCOPE_COMMAND, -1, "", "");
+    if (status != EMURT_OK || guarded([] { Process::get().driver(); }) != EMURT_OK) told = last;
+    give(told, error);
+  }
   return status == EMURT_OK ? &table : nullptr;
 }

@@ -209,8 +209,9 @@ typedef struct emurt_api {
 } emurt_api;
 
 /* The only exported symbol. `driver_path`: absolute path of libemudrv.so; the first call of a process decides, a later call may
- * pass NULL. The table is given even when the driver cannot be loaded, so that a diagnosis can be made: then every call that needs it
- * gives EMURT_ERROR_NO_DRIVER. NULL only when `interface_version` cannot be served. */
+ * pass NULL. The table is given even when the driver cannot be loaded, so that a diagnosis can be made: then `error`
+ * (which may be NULL) and every call that needs the driver give EMURT_ERROR_NO_DRIVER or EMU_ERROR_VERSION. NULL only
+ * when `interface_version` cannot be served. */
 typedef const emurt_api* (*emurt_get_api_fn)(uint32_t interface_version, const char* driver_path, emurt_error* error);
 const emurt_api* emurt_get_api(uint32_t interface_version, const char* driver_path, emurt_error* error);
 

@@ -1,0 +1,196 @@
+"""emu/runtime.h in ctypes: the structs and the table, field for field.
+
+A test compiles the header and compares every offset and size with what stands here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    c_char,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_size_t,
+    c_uint8,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from typing import Any, ClassVar
+
+MAJOR = 1
+MINOR = 0
+NUMBER = MAJOR * 1000 + MINOR
+
+
+class CError(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        ("size", c_uint32),
+        ("status", c_int32),
+        ("scope", c_int32),
+        ("device", c_int32),
+        ("stream", c_uint64),
+        ("command", c_uint64),
+        ("address", c_uint64),
+        ("program", c_char * 64),
+        ("cause", c_char * 384),
+        ("mend", c_char * 256),
+    ]
+
+
+class CDeviceProperties(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        ("size", c_uint32),
+        ("cores", c_uint32),
+        ("max_lanes", c_uint32),
+        ("interface_version", c_uint32),
+        ("memory_bytes", c_uint64),
+        ("clock_hertz", c_uint64),
+        ("name", c_char * 64),
+        ("uuid", c_char * 40),
+        ("stepping", c_char * 8),
+        ("firmware", c_char * 32),
+        ("driver", c_char * 32),
+        ("is_private", c_int32),
+        ("emud_pid", c_int32),
+        ("node", c_char * 256),
+    ]
+
+
+class CMemoryStats(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        ("size", c_uint32),
+        ("reserved_", c_uint32),
+        ("allocated_bytes", c_uint64),
+        ("allocated_peak_bytes", c_uint64),
+        ("reserved_bytes", c_uint64),
+        ("reserved_peak_bytes", c_uint64),
+        ("allocations", c_uint64),
+        ("frees", c_uint64),
+        ("driver_allocations", c_uint64),
+        ("driver_frees", c_uint64),
+        ("out_of_memory", c_uint64),
+    ]
+
+
+class CCounters(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        ("size", c_uint32),
+        ("reserved_", c_uint32),
+        ("launches", c_uint64),
+        ("copies_to_device", c_uint64),
+        ("copies_from_device", c_uint64),
+        ("copies_on_device", c_uint64),
+        ("bytes_to_device", c_uint64),
+        ("bytes_from_device", c_uint64),
+        ("bytes_on_device", c_uint64),
+        ("module_hits", c_uint64),
+        ("module_misses", c_uint64),
+        ("synchronizations", c_uint64),
+    ]
+
+
+class CTelemetry(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        ("size", c_uint32),
+        ("contexts", c_uint32),
+        ("queues", c_uint32),
+        ("power_mode", c_uint32),
+        ("memory_used_bytes", c_uint64),
+        ("device_ticks", c_uint64),
+        ("busy_ticks", c_uint64),
+        ("commands", c_uint64),
+        ("launches", c_uint64),
+        ("faults", c_uint64),
+        ("bytes_to_device", c_uint64),
+        ("bytes_from_device", c_uint64),
+        ("matrix_ticks", c_uint64),
+        ("vector_ticks", c_uint64),
+        ("memory_ticks", c_uint64),
+        ("copy_ticks", c_uint64),
+        ("ecc_corrected", c_uint64),
+        ("ecc_uncorrected", c_uint64),
+        ("clock_hertz", c_double),
+        ("power_watts", c_double),
+        ("temperature_celsius", c_double),
+    ]
+
+
+class CActivity(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        ("size", c_uint32),
+        ("kind", c_uint32),
+        ("device", c_int32),
+        ("status", c_int32),
+        ("stream", c_uint64),
+        ("command", c_uint64),
+        ("correlation", c_uint64),
+        ("start_ticks", c_uint64),
+        ("end_ticks", c_uint64),
+        ("start_ns", c_uint64),
+        ("end_ns", c_uint64),
+        ("bytes", c_uint64),
+        ("grid", c_uint32 * 3),
+        ("reserved_", c_uint32),
+        ("program", c_char * 64),
+    ]
+
+
+COPY_TO_DEVICE = 1
+COPY_FROM_DEVICE = 2
+COPY_ON_DEVICE = 3
+
+
+def _call(*arguments: Any) -> Any:
+    return CFUNCTYPE(c_int32, *arguments)
+
+
+class CApi(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        ("size", c_uint32),
+        ("version", c_uint32),
+        ("last_error", CFUNCTYPE(None, POINTER(CError))),
+        ("status_name", CFUNCTYPE(c_char_p, c_int32)),
+        ("shutdown", _call()),
+        ("device_count", _call(POINTER(c_uint32))),
+        ("device_properties", _call(c_int32, POINTER(CDeviceProperties))),
+        ("device_telemetry", _call(c_int32, POINTER(CTelemetry))),
+        ("device_counters", _call(c_int32, POINTER(CCounters))),
+        ("device_synchronize", _call(c_int32)),
+        ("device_reset", _call(c_int32)),
+        ("memory_alloc", _call(c_int32, c_uint64, c_void_p, POINTER(c_uint64))),
+        ("memory_free", _call(c_int32, c_uint64)),
+        ("memory_record", _call(c_int32, c_uint64, c_void_p)),
+        ("memory_empty_cache", _call(c_int32)),
+        ("memory_stats", _call(c_int32, POINTER(CMemoryStats))),
+        ("memory_reset_peaks", _call(c_int32)),
+        ("host_alloc", _call(c_uint64, POINTER(c_void_p))),
+        ("host_free", _call(c_void_p)),
+        ("host_is_pinned", _call(c_void_p)),
+        ("stream_create", _call(c_int32, c_int32, POINTER(c_void_p))),
+        ("stream_destroy", _call(c_void_p)),
+        ("stream_id", CFUNCTYPE(c_uint64, c_int32, c_void_p)),
+        ("stream_query", _call(c_int32, c_void_p, POINTER(c_int32))),
+        ("stream_synchronize", _call(c_int32, c_void_p)),
+        ("stream_wait_event", _call(c_int32, c_void_p, c_void_p)),
+        ("event_create", _call(c_int32, c_int32, POINTER(c_void_p))),
+        ("event_destroy", _call(c_void_p)),
+        ("event_record", _call(c_void_p, c_void_p)),
+        ("event_query", _call(c_void_p, POINTER(c_int32))),
+        ("event_synchronize", _call(c_void_p)),
+        ("event_elapsed", _call(c_void_p, c_void_p, POINTER(c_double), POINTER(c_double))),
+        ("copy", _call(c_int32, c_void_p, c_int32, c_void_p, c_uint64, c_uint64, c_uint64)),
+        ("fill", _call(c_int32, c_void_p, c_uint64, c_uint8, c_uint64)),
+        ("module_get", _call(c_int32, c_char_p, c_size_t, POINTER(c_void_p))),
+        ("launch", _call(c_int32, c_void_p, c_void_p, POINTER(c_uint32), c_void_p, c_size_t)),
+        ("activity_enable", _call(c_int32)),
+        (
+            "activity_read",
+            _call(POINTER(CActivity), c_size_t, POINTER(c_size_t), POINTER(c_uint64)),
+        ),
+        ("correlation_push", CFUNCTYPE(None, c_uint64)),
+        ("correlation_pop", CFUNCTYPE(None)),
+    ]
