@@ -26,7 +26,7 @@ def driver_path() -> Path:
 def load() -> str:
     """Load libemurt and libemudrv, once a process; give libemurt's absolute path. Opens no device.
 
-    Raises VersionError, before a library is loaded where the packages' files tell, and NoDriverError
+    Raises VersionError (before a library is loaded where the packages' files tell), NoDriverError
     when a package or library is missing or does not load.
     """
     table()
