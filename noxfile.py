@@ -1,0 +1,59 @@
+"""The sessions: each installs what it needs and calls one program. No logic lives here.
+
+A missing interpreter fails the session. Virtual environments are kept; an install is
+repeated only when what it depends on has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import nox
+
+PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
+STOP_SECONDS = 60  # an interrupted run removes its rooms before it ends
+
+nox.needs_version = ">=2024.4.15"
+nox.options.reuse_venv = "yes"
+nox.options.error_on_missing_interpreters = True
+nox.options.sessions = ["qualify-3.11"]
+
+
+def install(session: nox.Session, *requirements: str) -> None:
+    """Editable install, unless this environment has it from the same pyproject.toml."""
+    wanted = " ".join([*requirements, Path("pyproject.toml").read_text(encoding="utf-8")])
+    digest = hashlib.sha256(wanted.encode()).hexdigest()
+    stamp = Path(session.create_tmp()).parent / "installed"
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    session.install(*requirements)
+    stamp.write_text(digest)
+
+
+def call(session: nox.Session, *words: str) -> None:
+    """Run a program, and let it clean up when the run is interrupted."""
+    session.run(*words, interrupt_timeout=STOP_SECONDS, terminate_timeout=STOP_SECONDS)
+
+
+@nox.session(python=PYTHONS)
+def qualify(session: nox.Session) -> None:
+    """Source to verdict for one Python; the exit status is the verdict's."""
+    install(session, "-e", ".")
+    call(session, "qualify", "run", "--python", str(session.python), *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Unit and integration tests."""
+    install(session, "-e", ".[tests]")
+    call(session, "pytest", "-n", "2", "tests/unit", "tests/integration", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and types."""
+    install(session, "-e", ".[tests]", "nox")
+    call(session, "ruff", "format", "--check", ".")
+    call(session, "ruff", "check", ".")
+    call(session, "mypy")

@@ -1,0 +1,5 @@
+"""`python -m qualify` is the program `qualify`."""
+
+from qualify.cli import main
+
+main()

@@ -1,0 +1,190 @@
+"""The command line. It alone prints and exits.
+
+Exit status: 0 for a claim (and for what only shows), 1 for a refusal, that of
+`qualify.errors` where something could not be found out, 130 and 143 after an interrupt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import msgspec
+import typer
+from rich.console import Console
+
+from qualify import ask, doctor, evidence, index, pipeline, show
+from qualify.errors import HostError, InputError, QualifyError
+from qualify.stage import Stages, cache_root
+from qualify.verdict import decide as decide_verdict
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Json = Annotated[bool, typer.Option("--json", help="print JSON instead of tables")]
+Tier = Annotated[str, typer.Option(help="a tier of matrix/gates.toml")]
+Tree = Annotated[Path, typer.Option(help="the checkout", exists=True, file_okay=False)]
+Folder = Annotated[
+    Path | None, typer.Option("--evidence", help="the evidence folder [default: TREE/evidence]")
+]
+
+
+@app.command()
+def run(
+    python: Annotated[str, typer.Option(help="Python version of the cell, such as 3.12")],
+    tier: Tier = "experimental",
+    room: Annotated[str, typer.Option(help="auto, docker, podman, sandbox or plain")] = "auto",
+    tree: Tree = Path(),
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Build the wheels, install them in clean rooms, run the gates, and decide."""
+    tree = tree.resolve()
+    kept = (folder or tree / "evidence").resolve()
+    stages = Stages(cache_root(tree), progress=lambda line: err.print(line, markup=False))
+    verdict = pipeline.qualify(
+        tree, kept, stages, python=python, tier=tier, room=room, today=_today()
+    )
+    if as_json:
+        _print_json(verdict)
+    else:
+        out.print(show.timings(stages.timings), "", show.render(verdict, _short(kept / "records")))
+    raise typer.Exit(0 if verdict.claim else 1)
+
+
+@app.command()
+def decide(
+    cell: Annotated[str, typer.Option(help="a cell of matrix/cells.toml")],
+    tier: Tier = "experimental",
+    wheel: Annotated[
+        list[Path] | None, typer.Option(help="a wheel that is to be claimed; give all of them")
+    ] = None,
+    today: Annotated[
+        datetime.datetime | None, typer.Option(formats=["%Y-%m-%d"], help="for waivers")
+    ] = None,
+    tree: Tree = Path(),
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Decide from the evidence that is there; runs nothing."""
+    kept = folder or tree / "evidence"
+    matrix = pipeline.read_matrix(tree)
+    found, records = index.read(kept), evidence.read_all(kept)
+    question = ask.from_index(
+        found,
+        records,
+        cell=matrix.cells.by_id(cell),
+        tier=matrix.gates.tier(tier),
+        wheels={path.name: _digest(path) for path in wheel} if wheel else None,
+    )
+    verdict = decide_verdict(
+        policy=matrix.policy,
+        gates=matrix.gates,
+        question=question,
+        index=found,
+        records=records,
+        waivers=matrix.waivers.waivers,
+        today=today.date() if today else _today(),
+    )
+    if as_json:
+        _print_json(verdict)
+    else:
+        out.print(show.render(verdict, _short(kept / "records")))
+    raise typer.Exit(0 if verdict.claim else 1)
+
+
+@app.command("show")
+def show_file(
+    file: Annotated[Path, typer.Argument(help="a verdict, a record, or an evidence folder")],
+    as_json: Json = False,
+) -> None:
+    """Read a verdict, a record or the index to a person."""
+    shown = show.read(file)
+    if as_json:
+        _print_json(shown)
+    else:
+        out.print(show.render(shown))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a record."""
+    print(json.dumps(evidence.schema(), indent=2))
+
+
+@app.command("doctor")
+def examine(tree: Tree = Path(), as_json: Json = False) -> None:
+    """Say what this machine has for a run, and what it lacks."""
+    pythons = tuple(cell.python for cell in pipeline.read_matrix(tree).cells.cells)
+    findings = []
+    for finding in doctor.examine(cache_root(tree.resolve()), pythons):
+        findings.append(finding)
+        if not as_json:
+            word = "ok     " if finding.ok else "MISSING" if finding.needed else "without"
+            mend = "" if finding.ok else f". {finding.mend}"
+            out.print(f"{word} {finding.what}: {finding.found}{mend}", markup=False)
+    if as_json:
+        _print_json(findings)
+    lacking = any(finding.needed and not finding.ok for finding in findings)
+    raise typer.Exit(HostError.exit_status if lacking else 0)
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+
+
+def _digest(path: Path) -> str:
+    try:
+        return evidence.digest(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+
+
+def _short(path: Path) -> Path:
+    """`path` relative to the working directory where that is shorter."""
+    relative = Path(os.path.relpath(path))
+    return relative if len(str(relative)) < len(str(path)) else path
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(datetime.timezone.utc).date()
+
+
+class _Stopped(BaseException):
+    """A signal asked this process to stop; rooms and locks close on the way out."""
+
+
+@contextlib.contextmanager
+def _stopping() -> Iterator[None]:
+    """The first SIGINT or SIGTERM unwinds; while that cleans up, more of them are ignored."""
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        for either in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(either, signal.SIG_IGN)
+        raise _Stopped(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    yield
+
+
+def main() -> None:
+    """The program `qualify`."""
+    try:
+        with _stopping():
+            app()
+    except QualifyError as error:
+        err.print(f"error: {error}", markup=False)
+        sys.exit(error.exit_status)
+    except _Stopped as stopped:
+        err.print("stopped; what was finished is kept, and the next run goes on from there")
+        sys.exit(128 + int(stopped.args[0]))

@@ -1,0 +1,217 @@
+"""Runs one gate in one fresh room, and makes its record.
+
+Each gate gets a room of its own, so that its result depends on its inputs and on nothing
+else: `key` is the digest of those inputs, and a record of the same key stands for a run.
+Whatever goes wrong in the room (it dies, its disk is full, the wheels do not install) is a
+fault in the record, not an exception: that, too, is evidence.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import platform
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from qualify import __version__, evidence, report
+from qualify.errors import EvidenceError, InputError, RoomError
+from qualify.evidence import Fault, Host, Predicate, Record
+from qualify.matrix import Cell, Gate, Layer
+from qualify.process import Completed
+from qualify.report import PROTOCOL, Report
+from qualify.room import Room, RoomSpec, open_room
+
+REPORT = "report.jsonl"
+DISK_FULL = "No space left on device"
+
+
+class Suite(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of one gate's suite, as paths relative to `root`, and their digest."""
+
+    root: Path
+    folder: str
+    files: tuple[str, ...]
+    sha256: str
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that shapes what a gate shows."""
+
+    cell: Cell
+    gate: Gate
+    suite: Suite
+    wheels: tuple[Path, ...]
+    digests: dict[str, str]
+    """Wheel file name to sha256."""
+    closure: str
+    room: RoomSpec
+
+    @property
+    def key(self) -> str:
+        shaping = {
+            "cell": self.cell,
+            "closure": self.closure,
+            "gate": self.gate.number,
+            "protocol": PROTOCOL,
+            "room": [self.room.facts, self.room.digest],
+            "schema": evidence.SCHEMA_VERSION,
+            "suite": self.suite.sha256,
+            "timeout": self.gate.timeout_seconds,
+            "wheels": self.digests,
+        }
+        return hashlib.sha256(msgspec.json.encode(shaping, order="deterministic")).hexdigest()
+
+
+def read_suite(root: Path, gate: Gate) -> Suite:
+    """The suite of `gate`: its folder, and the files beside the gates' folders."""
+    if not (root / gate.folder).is_dir():
+        raise InputError(
+            f"gate {gate.number} has no suite",
+            expected=f"a folder {root / gate.folder}",
+            got="nothing there",
+            mend="Add the suite, or take its checks out of matrix/gates.toml",
+        )
+    shared = [path for path in root.iterdir() if path.is_file()]
+    own = [path for path in (root / gate.folder).rglob("*") if path.is_file()]
+    files = sorted(
+        path.relative_to(root).as_posix()
+        for path in (*shared, *own)
+        if "__pycache__" not in path.parts and not path.name.startswith(".")
+    )
+    lines = [f"{evidence.digest((root / name).read_bytes())}  {name}\n" for name in files]
+    return Suite(
+        root=root,
+        folder=gate.folder,
+        files=tuple(files),
+        sha256=evidence.digest("".join(lines).encode()),
+    )
+
+
+def run(inputs: Inputs) -> Record:
+    """Run the gate in a fresh room; the record says what came of it."""
+    started = _now()
+    processes: list[Completed] = []
+    faults: list[Fault] = []
+    written = b""
+    try:
+        with open_room(inputs.room) as room:
+            installed = room.install(inputs.wheels)
+            processes.append(installed)
+            if installed.ok:
+                ended, written = _run_suite(room, inputs)
+                processes.append(ended)
+    except RoomError as error:
+        faults.append(Fault(layer=Layer.PIPELINE, what=str(error)))
+    try:
+        facts = report.parse(written)
+    except EvidenceError as error:
+        facts = Report()
+        faults.append(Fault(layer=Layer.PIPELINE, what=str(error)))
+    faults += judge_run(processes, facts, inputs.gate.timeout_seconds, died=bool(faults))
+    return evidence.record(
+        inputs.digests,
+        Predicate(
+            schema=1,
+            key=inputs.key,
+            cell=inputs.cell,
+            evidence=inputs.cell.evidence,
+            gate=inputs.gate.number,
+            device=inputs.cell.device,
+            room=inputs.room.facts,
+            host=read_host(),
+            torch=inputs.room.facts.torch,
+            closure=inputs.closure,
+            suite=inputs.suite.sha256,
+            planned=facts.planned,
+            attempts=facts.attempts,
+            results=evidence.results(facts.planned, facts.attempts),
+            end=facts.end,
+            faults=tuple(faults),
+            processes=tuple(evidence.shorten(done) for done in processes),
+            started=started,
+            finished=_now(),
+            tool=__version__,
+        ),
+    )
+
+
+def _run_suite(room: Room, inputs: Inputs) -> tuple[Completed, bytes]:
+    """Copy the suite in, run it, and bring back what it wrote, which may be nothing."""
+    with tempfile.TemporaryDirectory(prefix="qualify-suite-") as name:
+        copy = Path(name) / "gates"
+        for file in inputs.suite.files:
+            target = copy / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(inputs.suite.root / file, target)
+        folder = room.put(copy)
+    words = [room.python, "-m", "pytest", inputs.suite.folder, "--report", REPORT]
+    words += ["--device", inputs.cell.device]
+    ended = room.run(words, cwd=folder, timeout=inputs.gate.timeout_seconds)
+    try:
+        return ended, room.get(f"{folder}/{REPORT}")
+    except RoomError as error:
+        # Without a report the process's own end says more than the missing file does.
+        if room.run(["true"], timeout=60).ok:
+            return ended, b""
+        raise RoomError(f"the room no longer answers: {error}") from error
+
+
+def judge_run(
+    processes: list[Completed], facts: Report, timeout: int, *, died: bool
+) -> list[Fault]:
+    """What kept the gate from its end, from its processes (installation, suite) and its report."""
+    faults = [
+        Fault(layer=Layer.PIPELINE, what=f"cannot be collected: {_last_line(what)} ({where})")
+        for where, _, what in (fault.partition(": ") for fault in facts.faults)
+    ]
+    outputs = [f"{done.stdout}\n{done.stderr}" for done in processes]
+    if any(DISK_FULL in text for text in (*outputs, *(a.message for a in facts.attempts))):
+        faults.append(Fault(layer=Layer.PIPELINE, what="the disk of the room is full"))
+    elif processes and processes[-1].timed_out:
+        faults.append(Fault(layer=Layer.PIPELINE, what=f"the gate did not end in {timeout} s"))
+    elif len(processes) == 1 and not processes[0].ok:
+        what = f"the wheels do not install: {_last_line(outputs[0])}"
+        faults.append(Fault(layer=Layer.PACKAGE, what=what))
+    elif facts.end is None and not died and len(processes) > 1:
+        what = f"the gate's process ended with status {processes[-1].status} before its end"
+        said = _last_line(outputs[-1])
+        faults.append(Fault(layer=Layer.PIPELINE, what=f"{what}: {said}" if said else what))
+    return faults
+
+
+def read_host() -> Host:
+    """The facts of this machine."""
+    cpu = platform.processor()
+    for line in _lines(Path("/proc/cpuinfo")):
+        if line.startswith("model name"):
+            cpu = line.partition(":")[2].strip()
+            break
+    return Host(
+        system=platform.system(),
+        kernel=platform.release(),
+        architecture=platform.machine(),
+        cpu=cpu,
+        cpus=os.cpu_count() or 0,
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.timezone.utc)

@@ -1,0 +1,226 @@
+"""From a checkout to a verdict, top to bottom: each stage takes what the one before it made.
+
+matrix -> cell -> interpreter -> wheelhouse -> wheels -> rooms -> gates -> records -> verdict
+
+A stage whose inputs have not changed is not run again: its output is found by the digest of
+its inputs, a gate's in the index of records.
+"""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+from packaging.version import Version
+
+from qualify import build, engine, evidence, gate, images, index, interpreter, wheelhouse
+from qualify.build import Wheel
+from qualify.claim import Asked, Question, Verdict
+from qualify.errors import BuildError, EvidenceError, HostError, InputError
+from qualify.gate import Inputs
+from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load
+from qualify.room import RoomSpec
+from qualify.stage import Output, Stages
+from qualify.verdict import decide
+from qualify.wheelhouse import Closure
+
+
+class Matrix(msgspec.Struct, frozen=True, kw_only=True):
+    """All of matrix/*.toml that a verdict needs."""
+
+    gates: Gates
+    policy: Policy
+    waivers: Waivers
+    cells: Cells
+
+
+def read_matrix(tree: Path) -> Matrix:
+    folder = tree / "matrix"
+    return Matrix(
+        gates=load(folder / "gates.toml", Gates),
+        policy=load(folder / "policy.toml", Policy),
+        waivers=load(folder / "waivers.toml", Waivers),
+        cells=load(folder / "cells.toml", Cells),
+    )
+
+
+def qualify(
+    tree: Path,
+    evidence_folder: Path,
+    stages: Stages,
+    *,
+    python: str,
+    tier: str,
+    room: str,
+    today: datetime.date,
+) -> Verdict:
+    """Build, install and run what `tier` asks for on the cell of `python`, and decide."""
+    matrix = read_matrix(tree)
+    cell = matrix.cells.for_python(python)
+    asked_tier = matrix.gates.tier(tier)
+    found = find_interpreter(python)
+    chosen = engine.choose(room)
+    stages.progress(f"rooms: {chosen.note}")
+    declared = images.load(tree / "containers" / "images.toml")
+    closure = wheelhouse.fetch(stages, found, tree / "matrix" / "constraints.txt")
+    wheels = build.build_wheels(stages, tree, closure, chosen, declared, found)
+    check_cell(cell, wheels, closure)
+    hidden = (tree, evidence_folder)
+    specs = images.prepare_rooms(stages, chosen, declared, found, closure, hidden)
+    plan = plan_gates(tree, matrix.gates, asked_tier, cell, wheels, closure, specs)
+    for inputs in plan:
+        run_gate(inputs, evidence_folder, stages)
+    verdict = decide(
+        policy=matrix.policy,
+        gates=matrix.gates,
+        question=Question(
+            tier=tier,
+            cell=cell,
+            wheels=digests(wheels),
+            asked=tuple(Asked(i.room.facts.name, i.gate.number, i.key) for i in plan),
+        ),
+        index=index.read(evidence_folder),
+        records=evidence.read_all(evidence_folder),
+        waivers=matrix.waivers.waivers,
+        today=today,
+    )
+    write_verdict(evidence_folder, verdict)
+    return verdict
+
+
+def find_interpreter(python: str) -> interpreter.Interpreter:
+    """The Python of this session if it is the one asked for, else the one on PATH."""
+    mine = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    path = sys.executable if mine == python else shutil.which(f"python{python}")
+    if path is None:
+        raise HostError(
+            f"there is no Python {python}",
+            expected=f"python{python} on PATH",
+            got=f"Python {mine} only",
+            mend=f"Install Python {python}; a missing interpreter is never skipped",
+        )
+    return interpreter.find(Path(path))
+
+
+def digests(wheels: tuple[Wheel, ...]) -> dict[str, str]:
+    """File name to sha256, from the bytes as they are now."""
+    found = {wheel.path.name: evidence.digest(wheel.path.read_bytes()) for wheel in wheels}
+    for wheel in wheels:
+        if found[wheel.path.name] != wheel.sha256:
+            raise BuildError(
+                f"{wheel.path} is not the wheel that was built",
+                expected=wheel.sha256,
+                got=found[wheel.path.name],
+                mend="Remove it and build again",
+            )
+    return found
+
+
+def check_cell(cell: Cell, wheels: tuple[Wheel, ...], closure: Closure) -> None:
+    """The cell's versions are those of what was built and fetched."""
+    built = {wheel.name: wheel.version for wheel in wheels}
+    for what, expected, got in (
+        ("driver", cell.driver, built.get("emu-driver-shim")),
+        ("runtime", cell.runtime, built.get("emu-runtime")),
+        ("plugin", cell.plugin, built.get("torch-emu")),
+        ("torch", cell.torch, Version(closure.torch).base_version),
+        ("python", cell.python, closure.python),
+    ):
+        if expected != got:
+            raise InputError(
+                f"cell {cell.id}: {what}",
+                expected=f"{expected}, as matrix/cells.toml says",
+                got=str(got),
+                mend="Change the cell, or what is built",
+            )
+
+
+def plan_gates(
+    tree: Path,
+    gates: Gates,
+    tier: Tier,
+    cell: Cell,
+    wheels: tuple[Wheel, ...],
+    closure: Closure,
+    specs: tuple[RoomSpec, ...],
+) -> list[Inputs]:
+    """What is to be run: every gate of the tier that has a suite, in every room."""
+    singles = {int(check[4]) for check in tier.checks}
+    bytes_now = digests(wheels)
+    return [
+        Inputs(
+            cell=cell,
+            gate=of_tier,
+            suite=gate.read_suite(tree / "tests" / "gates", of_tier),
+            wheels=tuple(wheel.path for wheel in wheels),
+            digests=bytes_now,
+            closure=closure.sha256,
+            room=spec,
+        )
+        for spec in specs
+        for of_tier in gates.gates
+        if of_tier.number in singles or (of_tier.number in tier.gates and of_tier.built)
+    ]
+
+
+def run_gate(inputs: Inputs, folder: Path, stages: Stages) -> None:
+    """Run a gate and keep its record, unless the index has one of the same inputs.
+
+    A gate that did not reach its end is run again: its fault may be gone.
+    """
+    name = f"gate {inputs.gate.number} in {inputs.room.facts.name}"
+    start = time.monotonic()
+    found = _find(folder, inputs.key)
+    reused = found is not None
+    if found is None:
+        with stages.announced(name):
+            made = gate.run(inputs)
+        found = evidence.write(folder, made)
+        index.append(
+            folder,
+            record=found,
+            key=inputs.key,
+            cell=inputs.cell.id,
+            room=inputs.room.facts.name,
+            gate=inputs.gate.number,
+            now=made.predicate.finished,
+        )
+    stages.timings.append(
+        Output(
+            name=name,
+            key=inputs.key,
+            path=folder / "records" / f"{found}.json",
+            seconds=time.monotonic() - start,
+            reused=reused,
+        )
+    )
+
+
+def _find(folder: Path, key: str) -> str | None:
+    """The digest of the last record of these inputs whose gate reached its end.
+
+    A record that is not there, or damaged, is left to `decide` to refuse: to run the gate
+    again would hide it.
+    """
+    for entry in reversed(index.read(folder).entries):
+        if entry.key == key:
+            path = folder / "records" / f"{entry.record}.json"
+            try:
+                predicate = evidence.decode(path.read_bytes()).predicate
+            except (OSError, EvidenceError):
+                return entry.record
+            if predicate.end in (0, 1) and not predicate.faults:
+                return entry.record
+    return None
+
+
+def write_verdict(folder: Path, verdict: Verdict) -> Path:
+    """Keep a verdict under the digest of its bytes."""
+    data = msgspec.json.encode(verdict, order="deterministic") + b"\n"
+    path = folder / "verdicts" / f"{evidence.digest(data)}.json"
+    evidence.write_whole(path, data)
+    return path

@@ -1,0 +1,169 @@
+"""Evidence in words: a verdict, a record or an index as tables for a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from qualify import evidence, index
+from qualify.claim import Reason, Row, Verdict
+from qualify.errors import EvidenceError, InputError
+from qualify.evidence import Record
+from qualify.index import Index
+from qualify.outcome import Outcome
+from qualify.stage import Output
+
+Shown = Verdict | Record | Index
+
+
+def read(path: Path) -> Shown:
+    """What `path` holds: a verdict, a record, or the index (its file or its folder)."""
+    if path.is_dir():
+        return index.read(path)
+    if path.name == index.LINES:
+        return index.read(path.parent)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+    try:
+        return msgspec.json.decode(data, type=Verdict)
+    except msgspec.DecodeError:
+        pass
+    try:
+        return evidence.decode(data, str(path))
+    except EvidenceError as error:
+        raise InputError(
+            f"cannot show {path}", expected="a verdict, a record or an index", got=str(error)
+        ) from error
+
+
+def render(shown: Shown, records: Path | None = None) -> RenderableType:
+    """`shown` for a terminal. `records` is the folder that record paths are printed under."""
+    match shown:
+        case Verdict():
+            return _verdict(shown, records)
+        case Record():
+            return _record(shown)
+        case Index():
+            return _index(shown)
+
+
+def _verdict(verdict: Verdict, records: Path | None) -> RenderableType:
+    headings = ["gate", "room", "planned", "passed", "failed", "error", "skipped", "xfail"]
+    table = Table(*headings, "xpass", "not run", "waived", "record", box=None, pad_edge=False)
+    for row in verdict.rows:
+        table.add_row(*_cells(row, records), style=None if row.asked_for else "dim")
+    parts: list[RenderableType] = [table, Text()]
+    for (gate, check, layer, owner, what, mend), rooms in _grouped(verdict.reasons).items():
+        place = check or (f"gate {gate}" if gate is not None else "cell")
+        line = Text("refused ", style="red")
+        line.append(place, style="bold")
+        line.append(f" [{layer}, {owner}]" + (f" in {', '.join(rooms)}" if rooms else ""))
+        parts += [line, Text(f"    {what}"), Text(f"    mend: {mend}")]
+    word, style = ("CLAIM", "bold green") if verdict.claim else ("REFUSED", "bold red")
+    end = Text(f"{word} ", style=style)
+    end.append(
+        f"{verdict.tier} for {verdict.cell.id} ({verdict.cell.evidence.value}) "
+        f"in {', '.join(verdict.rooms) or 'no room'}; its rooms allow: {verdict.ceiling}",
+        style="default",
+    )
+    return Group(*parts, end)
+
+
+def _cells(row: Row, records: Path | None) -> list[str]:
+    name = f"{row.gate} {row.name}"
+    if not row.records:
+        why = "not run" if row.built else "not run: not built yet"
+        return [name, row.room, *["-"] * 9, why]
+    if not row.built:
+        name += " (in part)"
+    counts = [row.planned, row.passed, row.failed, row.error, row.skipped]
+    counts += [row.expected_failure, row.unexpected_pass, row.not_run, row.waived]
+    folder = f"{records}/" if records else ""
+    where = "\n".join(f"{folder}{name}.json" if folder else name[:16] for name in row.records)
+    return [name, f"{row.room} ({row.kind.value if row.kind else '?'})", *map(str, counts), where]
+
+
+def _grouped(
+    reasons: tuple[Reason, ...],
+) -> dict[tuple[int | None, str, str, str, str, str], list[str]]:
+    """The same reason in several rooms is said once."""
+    found: dict[tuple[int | None, str, str, str, str, str], list[str]] = {}
+    for r in reasons:
+        rooms = found.setdefault((r.gate, r.check, r.layer.value, r.owner, r.what, r.mend), [])
+        if r.room and r.room not in rooms:
+            rooms.append(r.room)
+    return found
+
+
+def _record(record: Record) -> RenderableType:
+    predicate, room = record.predicate, record.predicate.room
+    facts = Table.grid(padding=(0, 2))
+    end = "not reached" if predicate.end is None else f"pytest's status {predicate.end}"
+    for name, value in (
+        ("gate", f"{predicate.gate} on {predicate.device} ({predicate.evidence.value})"),
+        ("cell", predicate.cell.id),
+        ("room", f"{room.name}: {room.kind.value}, {room.os_id} {room.os_version}"),
+        ("python, torch", f"{room.python}, {predicate.torch}"),
+        ("isolation", "; ".join(room.isolation)),
+        ("host", f"{predicate.host.system} {predicate.host.kernel}, {predicate.host.cpu}"),
+        ("time", f"{predicate.started:%Y-%m-%d %H:%M:%S} to {predicate.finished:%H:%M:%S} UTC"),
+        ("end", end),
+        *(("fault", f"{fault.what} [{fault.layer.value}]") for fault in predicate.faults),
+        *(("wheel", f"{name} sha256:{sha256}") for name, sha256 in record.wheels.items()),
+    ):
+        facts.add_row(name, Text(value))
+    table = Table("check", "outcome", "attempts", "seconds", "kind", "obligations", box=None)
+    kept = []
+    for check, result in zip(predicate.planned, predicate.results, strict=True):
+        attempts = [attempt for attempt in predicate.attempts if attempt.id == check.id]
+        seconds = sum(attempt.seconds for attempt in attempts)
+        shows = ", ".join(check.obligations)
+        good = result.outcome is Outcome.PASSED
+        table.add_row(
+            check.id,
+            Text(result.outcome.value, style="green" if good else "red"),
+            str(len(attempts)),
+            f"{seconds:.2f}",
+            check.kind.value,
+            shows,
+        )
+        kept += [a for a in attempts if a.outcome is not Outcome.PASSED]
+    parts: list[RenderableType] = [facts, Text(), table]
+    for attempt in kept:
+        case = f" [{attempt.case}]" if attempt.case else ""
+        parts += [Text(f"\n{attempt.id}{case}: {attempt.outcome.value}", style="bold red")]
+        parts += [Text(attempt.message), Text(f"detail: {attempt.detail}")]
+        parts += [Text(f"again:  {attempt.command}")]
+    return Group(*parts)
+
+
+def _index(shown: Index) -> RenderableType:
+    table = Table("line", "time", "cell", "room", "gate", "record", "inputs", box=None)
+    for entry in shown.entries:
+        table.add_row(
+            str(entry.sequence),
+            f"{entry.time:%Y-%m-%d %H:%M:%S}",
+            entry.cell,
+            entry.room,
+            str(entry.gate),
+            entry.record[:16],
+            entry.key[:16],
+        )
+    problems = [Text(problem, style="bold red") for problem in shown.problems]
+    signed = Text(f"head {shown.head or 'none'}\nsigned by {shown.key_id or 'nobody'}")
+    return Group(table, *problems, signed)
+
+
+def timings(outputs: list[Output]) -> RenderableType:
+    """How long each stage took in this run, and which ones did not have to run."""
+    table = Table("stage", "seconds", "", box=None, pad_edge=False)
+    for output in outputs:
+        note = "unchanged" if output.reused else ""
+        table.add_row(output.name, f"{output.seconds:.1f}", note)
+    return table

@@ -1,0 +1,186 @@
+"""The command line as its user meets it: a process, what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from samples import CELL, World, check, events, jsonl
+
+from qualify import evidence, index
+from qualify.process import Completed, run
+
+TREE = Path(__file__).parents[2]
+
+
+def qualify(*words: str | Path, cwd: Path | None = None) -> Completed:
+    return run([sys.executable, "-m", "qualify", *words], cwd=cwd or TREE, timeout=120)
+
+
+def test_help_names_every_command() -> None:
+    text = qualify("--help").stdout
+    for command in ("run", "decide", "show", "schema", "doctor"):
+        assert command in text
+
+
+def test_schema_is_the_published_one() -> None:
+    published = (TREE / "docs" / "schema" / "record.json").read_text()
+    assert qualify("schema").stdout == published
+
+
+def test_show_in_words_and_in_json(tmp_path: Path) -> None:
+    World(tmp_path).add(jsonl(events(check("gate0.a.one"))))
+    (record,) = (tmp_path / "records").iterdir()
+    assert "gate0.a.one" in qualify("show", record).stdout
+    shown = json.loads(qualify("show", record, "--json").stdout)
+    assert shown == json.loads(record.read_bytes())
+    entries = json.loads(qualify("show", tmp_path, "--json").stdout)["entries"]
+    assert [entry["record"] for entry in entries] == [record.stem]
+
+
+def test_an_input_error_has_its_status_and_no_traceback(tmp_path: Path) -> None:
+    done = qualify("show", tmp_path / "none.json")
+    assert done.status == 11
+    assert done.stderr.startswith("error: cannot read")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A checkout with a small matrix of its own: gate 0 with one required check."""
+    shutil.copytree(TREE / "matrix", tmp_path / "matrix")
+    gates = (tmp_path / "matrix" / "gates.toml").read_text().split("[[tiers]]")[0]
+    tier = (
+        '[[tiers]]\nname = "experimental"\ngates = [0]\nobligations = ["B0"]\nrooms = 2\n'
+        'distinct_os = 1\nroom_kinds = ["docker"]\n'
+    )
+    start = gates.index("required = [")
+    gates = gates[:start] + 'required = ["gate0.a.one"]' + gates[gates.index("]", start) + 1 :]
+    (tmp_path / "matrix" / "gates.toml").write_text(gates + tier)
+    (tmp_path / "matrix" / "waivers.toml").write_text("")
+    return tmp_path
+
+
+def decide(tree: Path, *words: str | Path) -> Completed:
+    return qualify("decide", "--tree", tree, "--cell", CELL.id, *words)
+
+
+def fill(tree: Path, lines: bytes) -> World:
+    from samples import room
+
+    world = World(tree / "evidence")
+    for name in ("debian12", "debian13"):
+        world.add(lines, where=room(name), wheels=_wheels(tree))
+    return world
+
+
+def _wheels(tree: Path) -> dict[str, str]:
+    wheel = tree / "torch_emu-0.1.0-py3-none-any.whl"
+    wheel.write_bytes(b"wheel")
+    return {wheel.name: evidence.digest(b"wheel")}
+
+
+def test_decide_exits_0_only_for_a_claim(tree: Path) -> None:
+    assert decide(tree).status == 1
+    fill(tree, jsonl(events(check("gate0.a.one"))))
+    done = decide(tree)
+    assert done.status == 0, done.stdout + done.stderr
+    assert "CLAIM experimental" in done.stdout
+    shown = json.loads(decide(tree, "--json").stdout)
+    assert (shown["claim"], shown["reasons"]) == (True, [])
+
+
+def test_decide_about_wheels(tree: Path) -> None:
+    fill(tree, jsonl(events(check("gate0.a.one"))))
+    wheel = tree / "torch_emu-0.1.0-py3-none-any.whl"
+    assert decide(tree, "--wheel", wheel).status == 0
+    wheel.write_bytes(b"swapped after its record")
+    done = decide(tree, "--wheel", wheel)
+    assert done.status == 1
+    assert "is about something else: the wheels" in done.stdout
+
+
+def test_decide_refuses_a_failure_and_a_removed_record(tree: Path) -> None:
+    fill(tree, jsonl(events(check("gate0.a.one", "failed"), end=1)))
+    done = decide(tree)
+    assert done.status == 1
+    assert "refused gate0.a.one [driver, driver team] in debian12, debian13" in done.stdout
+    next((tree / "evidence" / "records").iterdir()).unlink()
+    assert "is not there" in decide(tree).stdout
+
+
+def test_the_newest_inputs_are_asked_for(tree: Path) -> None:
+    bad = jsonl(events(check("gate0.a.one", "failed"), end=1))
+    good = jsonl(events(check("gate0.a.one")))
+    fill(tree, bad)
+    world = World(tree / "evidence")
+    from samples import room
+
+    for name in ("debian12", "debian13"):
+        world.add(good, where=room(name), wheels=_wheels(tree), key="a" * 64)
+    assert decide(tree).status == 0
+
+
+def test_unknown_words_are_input_errors(tree: Path) -> None:
+    for words, message in (
+        (("decide", "--tree", tree, "--cell", "none"), "unknown cell 'none'"),
+        (("decide", "--tree", tree, "--cell", CELL.id, "--tier", "gold"), "unknown tier 'gold'"),
+        (("run", "--tree", tree, "--python", "3.9"), "no single cell for Python '3.9'"),
+    ):
+        done = qualify(*words)
+        assert done.status == 11
+        assert message in done.stderr
+
+
+def test_a_malformed_matrix_names_file_line_and_key(tree: Path) -> None:
+    path = tree / "matrix" / "cells.toml"
+    path.write_text(path.read_text().replace('python = "3.11"', "python = 3.11"))
+    done = qualify("run", "--tree", tree, "--python", "3.11")
+    assert done.status == 11
+    line = path.read_text().splitlines().index("python = 3.11") + 1
+    assert f"cells.toml:{line}: cells[1].python: Expected `str`, got `float`" in done.stderr
+
+
+def test_doctor_says_what_there_is() -> None:
+    done = qualify("doctor", "--json")
+    found = {finding["what"]: finding for finding in json.loads(done.stdout)}
+    assert {"rooms", "C++ compiler", "disk", "Python 3.12"} <= set(found)
+    lacking = [name for name, finding in found.items() if finding["needed"] and not finding["ok"]]
+    assert done.status == (12 if lacking else 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_unwinds_with_its_status(number: signal.Signals) -> None:
+    """Cleanup runs to its end although the signal comes twice."""
+    code = (
+        "import os, sys, signal, time\n"
+        "from qualify import cli\n"
+        "@cli.app.command()\n"
+        "def wait():\n"
+        "    try:\n"
+        f"        os.kill(os.getpid(), {int(number)}); time.sleep(30)\n"
+        "    finally:\n"
+        f"        os.kill(os.getpid(), {int(number)}); time.sleep(0.1)\n"
+        "        print('cleaned', flush=True)\n"
+        "sys.argv[1:] = ['wait']\n"
+        "cli.main()\n"
+    )
+    done = run([sys.executable, "-c", code], env=dict(os.environ), timeout=60)
+    assert done.status == 128 + number
+    assert done.stdout == "cleaned\n"
+    assert "Traceback" not in done.stderr
+    assert "the next run goes on" in done.stderr
+
+
+def test_an_edited_index_is_told(tree: Path) -> None:
+    fill(tree, jsonl(events(check("gate0.a.one"))))
+    path = tree / "evidence" / index.LINES
+    path.write_bytes(path.read_bytes().replace(b'"gate":0', b'"gate":1', 1))
+    done = decide(tree)
+    assert done.status == 1
+    assert "line 2 does not follow" in done.stdout

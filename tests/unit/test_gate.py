@@ -1,0 +1,128 @@
+"""A gate's inputs have one digest, and what went wrong in a room becomes a fault of its layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from samples import CELL, GATES, check, events, jsonl, room
+
+from qualify import gate, report
+from qualify.engine import Engine, RoomKind
+from qualify.errors import InputError
+from qualify.gate import Inputs
+from qualify.matrix import Layer
+from qualify.process import Completed
+from qualify.report import Report
+from qualify.room import RoomSpec
+
+HEALTH = GATES.gates[0]
+
+
+@pytest.fixture
+def suites(tmp_path: Path) -> Path:
+    for name in ("conftest.py", "gate0_health/test_a.py", "gate1_tensors/test_b.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name)
+    return tmp_path
+
+
+def inputs(suites: Path, **changes: Any) -> Inputs:
+    spec = RoomSpec(engine=Engine(kind=RoomKind.DOCKER), facts=room(), digest="d", hidden=())
+    made = Inputs(
+        cell=CELL,
+        gate=HEALTH,
+        suite=gate.read_suite(suites, HEALTH),
+        wheels=(Path("a.whl"),),
+        digests={"a.whl": "1" * 64},
+        closure="c",
+        room=spec,
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def test_a_suite_is_its_folder_and_what_lies_beside(suites: Path) -> None:
+    before = gate.read_suite(suites, HEALTH)
+    assert before.files == ("conftest.py", "gate0_health/test_a.py")
+    (suites / "gate0_health" / "__pycache__").mkdir()
+    (suites / "gate0_health" / "__pycache__" / "x.pyc").write_text("x")
+    (suites / "gate1_tensors" / "test_b.py").write_text("changed")
+    assert gate.read_suite(suites, HEALTH) == before
+    (suites / "conftest.py").write_text("changed")
+    assert gate.read_suite(suites, HEALTH).sha256 != before.sha256
+
+
+def test_a_gate_without_a_suite_is_an_input_error(suites: Path) -> None:
+    with pytest.raises(InputError, match="gate 2 has no suite"):
+        gate.read_suite(suites, GATES.gates[2])
+
+
+def test_every_input_is_in_the_key(suites: Path) -> None:
+    first = inputs(suites)
+    other_room = msgspec.structs.replace(first.room, digest="e")
+    other_facts = msgspec.structs.replace(first.room, facts=room("debian13"))
+    changed = [
+        inputs(suites, cell=msgspec.structs.replace(CELL, firmware="1.0.1")),
+        inputs(suites, gate=GATES.gates[1]),
+        inputs(suites, suite=msgspec.structs.replace(first.suite, sha256="x")),
+        inputs(suites, digests={"a.whl": "2" * 64}),
+        inputs(suites, closure="d"),
+        inputs(suites, room=other_room),
+        inputs(suites, room=other_facts),
+    ]
+    keys = {first.key, *(made.key for made in changed)}
+    assert len(keys) == 1 + len(changed)
+    assert inputs(suites, wheels=(Path("elsewhere/a.whl"),)).key == first.key
+
+
+def done(status: int = 0, out: str = "", timed_out: bool = False) -> Completed:
+    return Completed(
+        argv=("x",), status=status, stdout=out, stderr="", seconds=1.0, timed_out=timed_out
+    )
+
+
+ENDED = report.parse(jsonl(events(check("gate0.a.one"))))
+CRASHED = report.parse(jsonl(events(check("gate0.a.one", ""), end=None)))
+FULL = report.parse(
+    jsonl(events(check("gate0.a.one", "failed"))).replace(b"why", b"No space left on device")
+)
+
+
+@pytest.mark.parametrize(
+    ("processes", "facts", "layer", "what"),
+    [
+        ([done(), done()], ENDED, None, ""),
+        ([done(), done(1)], ENDED, None, ""),
+        ([done(), done(-11, "a\nSegmentation fault\n")], CRASHED, Layer.PIPELINE, "-11"),
+        ([done(), done(1, timed_out=True)], CRASHED, Layer.PIPELINE, "did not end in 9 s"),
+        ([done(), done(3, "OSError: No space left on device")], CRASHED, Layer.PIPELINE, "disk"),
+        ([done(), done(1)], FULL, Layer.PIPELINE, "disk"),
+        ([done(1, "ERROR: no torch")], Report(), Layer.PACKAGE, "do not install: ERROR: no torch"),
+        (
+            [done(), done(2)],
+            Report(end=2, faults=("gate0/test_x.py: E  in line 1\nNameError: x",)),
+            Layer.PIPELINE,
+            "cannot be collected: NameError: x (gate0/test_x.py)",
+        ),
+    ],
+)
+def test_faults(processes: list[Completed], facts: Report, layer: Layer | None, what: str) -> None:
+    faults = gate.judge_run(processes, facts, 9, died=False)
+    assert len(faults) == (layer is not None)
+    for fault in faults:
+        assert fault.layer is layer
+        assert what in fault.what
+
+
+def test_a_room_that_died_has_its_reason_already() -> None:
+    assert gate.judge_run([done()], Report(), 9, died=True) == []
+
+
+def test_the_host_has_facts() -> None:
+    host = gate.read_host()
+    assert host.cpus > 0
+    assert host.memory_bytes > 10**8
+    assert host.architecture

@@ -1,0 +1,157 @@
+"""Stages that the pipeline decides itself: what is planned, what is run again, what must agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from samples import CELL, GATES, check, events, jsonl, make_record, room
+from test_gate import inputs
+
+from qualify import evidence, gate, index, pipeline
+from qualify.build import Wheel
+from qualify.errors import BuildError, HostError, InputError
+from qualify.evidence import Record
+from qualify.gate import Inputs
+from qualify.stage import Stages
+from qualify.wheelhouse import Closure
+
+
+class Runs:
+    """Counts what `gate.run` is asked to run, and answers with a record of these events."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.lines = events(check("gate0.a.one"))
+        monkeypatch.setattr(gate, "run", self)
+
+    def __call__(self, given: Inputs) -> Record:
+        self.count += 1
+        return make_record(jsonl(self.lines), key=given.key, wheels=given.digests)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    return Runs(monkeypatch)
+
+
+@pytest.fixture
+def stages(tmp_path: Path) -> Stages:
+    return Stages(tmp_path / "cache")
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Inputs:
+    (tmp_path / "gate0_health").mkdir()
+    (tmp_path / "gate0_health" / "test_a.py").write_text("")
+    return inputs(tmp_path)
+
+
+def test_a_gate_is_run_once(tmp_path: Path, runs: Runs, stages: Stages, given: Inputs) -> None:
+    for _ in range(3):
+        pipeline.run_gate(given, tmp_path / "evidence", stages)
+    assert runs.count == 1
+    assert [output.reused for output in stages.timings] == [False, True, True]
+    assert len(index.read(tmp_path / "evidence").entries) == 1
+    assert stages.timings[0].path.is_file()
+    pipeline.run_gate(
+        msgspec.structs.replace(given, closure="other"), tmp_path / "evidence", stages
+    )
+    assert runs.count == 2
+
+
+def test_a_failed_gate_is_not_run_until_it_passes(
+    tmp_path: Path, runs: Runs, stages: Stages, given: Inputs
+) -> None:
+    runs.lines = events(check("gate0.a.one", "failed"), end=1)
+    for _ in range(2):
+        pipeline.run_gate(given, tmp_path / "evidence", stages)
+    assert runs.count == 1
+
+
+def test_a_gate_that_was_cut_short_is_run_again(
+    tmp_path: Path, runs: Runs, stages: Stages, given: Inputs
+) -> None:
+    runs.lines = events(check("gate0.a.one", ""), end=None)
+    pipeline.run_gate(given, tmp_path / "evidence", stages)
+    runs.lines = events(check("gate0.a.one"))
+    for _ in range(2):
+        pipeline.run_gate(given, tmp_path / "evidence", stages)
+    assert runs.count == 2
+
+
+@pytest.mark.parametrize("damage", ["remove", "edit"])
+def test_a_damaged_record_is_not_hidden_by_running_again(
+    tmp_path: Path, runs: Runs, stages: Stages, given: Inputs, damage: str
+) -> None:
+    pipeline.run_gate(given, tmp_path / "evidence", stages)
+    (path,) = (tmp_path / "evidence" / "records").iterdir()
+    if damage == "remove":
+        path.unlink()
+    else:
+        path.write_bytes(b"{}")
+    pipeline.run_gate(given, tmp_path / "evidence", stages)
+    assert runs.count == 1
+
+
+def wheel(folder: Path, name: str, version: str = "0.1.0") -> Wheel:
+    path = folder / f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+    path.write_bytes(name.encode())
+    digest = evidence.digest(name.encode())
+    return Wheel(path=path, sha256=digest, name=name, version=version)
+
+
+def closure(**changes: str) -> Closure:
+    made = Closure(folder=Path(), python="3.11", sha256="c", torch="2.13.0+cpu", torch_wheel=Path())
+    return msgspec.structs.replace(made, **changes)
+
+
+def test_a_wheel_that_was_swapped_after_its_build_is_refused(tmp_path: Path) -> None:
+    made = wheel(tmp_path, "torch-emu")
+    assert pipeline.digests((made,)) == {made.path.name: made.sha256}
+    made.path.write_bytes(b"other")
+    with pytest.raises(BuildError, match="not the wheel that was built"):
+        pipeline.digests((made,))
+
+
+def test_a_cell_is_what_was_built(tmp_path: Path) -> None:
+    names = ("emu-driver-shim", "emu-runtime", "torch-emu")
+    wheels = tuple(wheel(tmp_path, name) for name in names)
+    pipeline.check_cell(CELL, wheels, closure())
+    with pytest.raises(InputError, match=r"torch: expected 2.13.0, .*, got 2.14.1"):
+        pipeline.check_cell(CELL, wheels, closure(torch="2.14.1"))
+    with pytest.raises(InputError, match=r"plugin: expected 0.1.0, .*, got 0.2.0"):
+        newer = (*wheels[:2], wheel(tmp_path, "torch-emu", "0.2.0"))
+        pipeline.check_cell(CELL, newer, closure())
+    with pytest.raises(InputError, match=r"driver: expected 0.1.0, .*, got None"):
+        pipeline.check_cell(CELL, wheels[1:], closure())
+
+
+def test_what_is_planned(tmp_path: Path) -> None:
+    for of in GATES.gates:
+        (tmp_path / "tests" / "gates" / of.folder).mkdir(parents=True)
+    wheels = (wheel(tmp_path, "torch-emu"),)
+    specs = tuple(
+        msgspec.structs.replace(inputs(tmp_path / "tests" / "gates").room, facts=room(name))
+        for name in ("debian12", "debian13")
+    )
+    for tier, numbers in (("experimental", [0, 1, 7]), ("release", [0, 1])):
+        asked = GATES.tier(tier)
+        plan = pipeline.plan_gates(tmp_path, GATES, asked, CELL, wheels, closure(), specs)
+        found = [(made.room.facts.name, made.gate.number) for made in plan]
+        assert found == [(name, gate) for name in ("debian12", "debian13") for gate in numbers]
+
+
+def test_a_missing_interpreter_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(HostError, match=r"there is no Python 3.99: expected python3.99 on PATH"):
+        pipeline.find_interpreter("3.99")
+
+
+def test_a_verdict_is_kept_under_its_digest(tmp_path: Path) -> None:
+    from samples import World
+
+    verdict = World(tmp_path).fill().decide()
+    path = pipeline.write_verdict(tmp_path, verdict)
+    assert path.stem == evidence.digest(path.read_bytes())

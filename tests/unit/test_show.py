@@ -1,0 +1,97 @@
+"""The words for a person say what the values say."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from samples import CELL, World, check, events, jsonl, make_record, waiver
+
+from qualify import evidence, index, pipeline, show
+from qualify.errors import InputError
+from qualify.stage import Output
+
+
+def words(shown: show.Shown, records: Path | None = None) -> str:
+    console = Console(file=io.StringIO(), width=250)
+    console.print(show.render(shown, records))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_claim(tmp_path: Path) -> None:
+    text = words(World(tmp_path).fill().decide(), Path("evidence/records"))
+    assert "CLAIM experimental for emu-a0-py3.11 (emulated) in debian12, debian13" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("0 health") and "12" in line]
+    assert "debian12 (docker)" in line
+    assert "evidence/records/" in line
+    assert "not run: not built yet" in text
+    assert "7 release (in part)" in text
+
+
+def test_a_refusal_names_check_layer_owner_and_mend(tmp_path: Path) -> None:
+    lines = events(check("gate0.a.one"), check("gate0.firmware.two", "failed"), end=1)
+    text = words(World(tmp_path).fill(gate0=lines).decide())
+    assert "REFUSED experimental" in text
+    expected = "refused gate0.firmware.two [firmware, firmware team] in debian12, debian13"
+    assert text.count(expected) == 1
+    assert "failed: why" in text
+    assert "mend: python -m pytest gate0.firmware.two" in text
+
+
+def test_markup_in_a_message_is_text(tmp_path: Path) -> None:
+    made = check("gate0.a.two", "failed", cases=("[bold]",))
+    text = words(World(tmp_path).fill(gate0=events(check("gate0.a.one"), made, end=1)).decide())
+    assert "failed [[bold]]: why" in text
+
+
+def test_a_record(tmp_path: Path) -> None:
+    lines = events(check("gate0.a.one"), check("gate0.a.two", "failed"), end=1)
+    made = make_record(jsonl(lines))
+    name = evidence.write(tmp_path, made)
+    path = tmp_path / "records" / f"{name}.json"
+    assert show.read(path) == made
+    text = words(made)
+    for expected in ("debian12: docker, debian 12", "gate0.a.two", "failed", "native", "why"):
+        assert expected in text
+    assert "again:  python -m pytest gate0.a.two" in text
+
+
+def test_an_index_and_its_problems(tmp_path: Path) -> None:
+    World(tmp_path).fill()
+    assert show.read(tmp_path) == show.read(tmp_path / index.LINES) == index.read(tmp_path)
+    assert words(show.read(tmp_path)).count("debian13") == 3
+    (tmp_path / index.HEAD).unlink()
+    assert "the index has no head" in words(show.read(tmp_path))
+
+
+def test_a_verdict_file(tmp_path: Path) -> None:
+    world = World(tmp_path).fill()
+    world.waivers = [waiver("gate0.a.one")]
+    path = pipeline.write_verdict(tmp_path, world.decide())
+    assert show.read(path) == world.decide()
+    assert CELL.id in words(show.read(path))
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", "no json", "[]"])
+def test_what_is_none_of_them(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "file.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match="cannot"):
+        show.read(path)
+
+
+def test_timings() -> None:
+    outputs = [
+        Output(name="wheelhouse", key="k", path=Path(), seconds=12.34, reused=False),
+        Output(name="gate 0", key="k", path=Path(), seconds=0.01, reused=True),
+    ]
+    console = Console(file=io.StringIO(), width=80)
+    console.print(show.timings(outputs))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "12.3" in text
+    assert text.count("unchanged") == 1
