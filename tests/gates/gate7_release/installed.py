@@ -1,0 +1,65 @@
+"""What is installed here: the three distributions, their files, and copies of the whole site."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from child import Finished, run_python
+
+DISTRIBUTIONS = ("emu-driver-shim", "emu-runtime", "torch-emu")
+IMPORTS = {"emu_driver_shim", "emu_runtime", "torch_emu"}
+
+
+def site() -> Path:
+    """The folder that the runtime is installed in, and all else with it."""
+    return Path(str(metadata.distribution("emu-runtime").locate_file(""))).resolve()
+
+
+def files(name: str) -> list[Path]:
+    """Every file that the distribution says it owns, but for compiled Python."""
+    recorded = metadata.distribution(name).files or []
+    return [Path(str(f.locate())) for f in recorded if f.suffix != ".pyc"]
+
+
+def binaries(name: str) -> list[Path]:
+    found = [path for path in files(name) if path.is_file()]
+    return [path for path in found if path.read_bytes()[:4] == b"\x7fELF"]
+
+
+def mirror(target: Path, leave_out: tuple[str, ...] = ()) -> Path:
+    """A site folder of links to all that is installed, less the named distributions.
+
+    Libraries find each other in it as in the real one; what is left out is really not there.
+    """
+    target.mkdir()
+    absent = set()
+    for name in leave_out:
+        for file in metadata.distribution(name).files or []:
+            absent.add(file.parts[0])
+    for entry in site().iterdir():
+        if entry.name not in absent and entry.suffix != ".pth":
+            (target / entry.name).symlink_to(entry)
+    return target
+
+
+def unlink_into_copy(folder: Path) -> None:
+    """Turn a linked folder of a mirror into a real one whose entries are links."""
+    real = folder.resolve()
+    folder.unlink()
+    folder.mkdir()
+    for entry in real.iterdir():
+        (folder / entry.name).symlink_to(entry)
+
+
+def run_in(place: Path, code: str, **keywords: object) -> Finished:
+    """Run `code` with `place` as the only site folder."""
+    head = "import sys\nsys.path[:] = [p for p in sys.path if 'site-packages' not in p]\n"
+    head += f"sys.path.append({str(place)!r})\n"
+    return run_python(head + code, **keywords)  # type: ignore[arg-type]
+
+
+def interpreter_roots() -> list[Path]:
+    """Folders that belong to the interpreter and its environment."""
+    return [Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()]

@@ -1,0 +1,161 @@
+"""The installed files are the wheels' own, whole, and promise what they need."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import os
+import re
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from gate7_release import elf
+from gate7_release.installed import DISTRIBUTIONS, IMPORTS, binaries, files, site
+
+INSTALLER_WRITES = {"INSTALLER", "REQUESTED", "direct_url.json", "RECORD"}
+TAG = re.compile(r"py3-none-manylinux_(\d+)_(\d+)_(\w+)|py3-none-(linux)_\w+")
+SOURCE_PATH = re.compile(rb"(?<![\w.$@-])/(?!usr/)[\w./+-]{2,200}\.(?:cpp|cc|cxx|c|hpp|h|S|o|py)\b")
+
+
+@pytest.mark.check("gate7.install.record_intact", obligations=["B8", "I1"], kind="inspection")
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_record(name: str, detail: Callable[..., None]) -> None:
+    """A file differs from the one that was built, or is not listed; no installer complains."""
+    distribution = metadata.distribution(name)
+    rows = list(csv.reader(io.StringIO(distribution.read_text("RECORD"))))
+    checked = 0
+    for path, digest, size in rows:
+        place = Path(str(distribution.locate_file(path)))
+        if not digest:
+            assert place.name == "RECORD" or place.suffix == ".pyc", f"{path} has no digest"
+            continue
+        algorithm, _, expected = digest.partition("=")
+        data = place.read_bytes()
+        got = base64.urlsafe_b64encode(hashlib.new(algorithm, data).digest()).rstrip(b"=")
+        assert (got.decode(), len(data)) == (expected, int(size)), path
+        checked += 1
+    listed = {Path(str(distribution.locate_file(path))).resolve() for path, _, _ in rows}
+    folders = {Path(path).parts[0] for path, _, _ in rows if not path.startswith("..")}
+    for folder in folders:
+        for found in Path(str(distribution.locate_file(folder))).rglob("*"):
+            if found.is_file() and "__pycache__" not in found.parts:
+                assert found.resolve() in listed, f"{found} is not in RECORD"
+    detail(files=checked, version=distribution.version)
+    assert checked > 3
+
+
+@pytest.mark.check("gate7.install.one_owner", obligations=["I4"], kind="inspection")
+def test_one_owner() -> None:
+    """Two packages install one path; when one is uninstalled the other is broken."""
+    owners: dict[Path, str] = {}
+    for distribution in metadata.distributions():
+        name = distribution.metadata["Name"]
+        for file in distribution.files or []:
+            place = Path(str(file.locate())).resolve()
+            if place.suffix == ".pyc" or name == owners.get(place):
+                continue
+            assert place not in owners or not {name, owners[place]} & set(DISTRIBUTIONS), (
+                f"{place} belongs to {owners[place]} and to {name}"
+            )
+            owners[place] = name
+
+
+@pytest.mark.check("gate7.install.tags", obligations=["B8", "I1"], kind="inspection")
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_tags(name: str, detail: Callable[..., None]) -> None:
+    """The tag promises an older system than the symbols need: it installs, and does not load."""
+    text = metadata.distribution(name).read_text("WHEEL") or ""
+    tags = re.findall(r"^Tag: (.*)$", text, re.M)
+    assert tags and "Root-Is-Purelib: false" in text
+    needed = max(elf.read(path).glibc for path in binaries(name))
+    detail(tags=tags, glibc_needed="{}.{}".format(*needed))
+    for tag in tags:
+        match = TAG.fullmatch(tag)
+        assert match, f"{tag}: expected py3-none-manylinux_X_Y_machine"
+        assert match[4] is None, f"{tag} promises nothing about the system it runs on"
+        assert match[3] == os.uname().machine
+        assert needed <= (int(match[1]), int(match[2])), f"{tag}, but GLIBC {needed} is needed"
+
+
+@pytest.mark.check("gate7.install.glibc_floor", obligations=["I1"], kind="inspection")
+def test_floor(detail: Callable[..., None]) -> None:
+    """The wheels ask for a newer system than torch itself does."""
+    floor = {name: max(elf.read(path).glibc for path in binaries(name)) for name in DISTRIBUTIONS}
+    detail({name: "{}.{}".format(*version) for name, version in floor.items()})
+    assert max(floor.values()) <= (2, 28)
+
+
+@pytest.mark.check("gate7.install.no_build_paths", obligations=["B8", "I3"], kind="inspection")
+def test_no_build_paths(detail: Callable[..., None]) -> None:
+    """A folder of the build machine is in the bytes: it leaks, or is searched for libraries."""
+    found: dict[str, list[str]] = {}
+    for name in DISTRIBUTIONS:
+        for path in files(name):
+            if path.suffix in (".py", ".pyi", ".h") or not path.is_file():
+                continue
+            hits = sorted({hit.decode() for hit in SOURCE_PATH.findall(path.read_bytes())})
+            if hits:
+                found[path.name] = hits[:5]
+    detail(found=found)
+    assert not found
+
+
+@pytest.mark.check("gate7.install.search_paths", obligations=["I4"], kind="inspection")
+def test_search_paths(detail: Callable[..., None]) -> None:
+    """A library is searched for outside the installed set, where anyone may have put another."""
+    seen = {}
+    for name in DISTRIBUTIONS:
+        for path in binaries(name):
+            facts = elf.read(path)
+            seen[path.name] = {"search": facts.search, "needed": facts.needed}
+            for entry in facts.search:
+                assert entry.startswith("$ORIGIN"), f"{path.name}: {entry}"
+                target = Path(os.path.normpath(entry.replace("$ORIGIN", str(path.parent))))
+                assert target.is_relative_to(site()), f"{path.name}: {entry} leads to {target}"
+    detail(seen)
+
+
+@pytest.mark.check("gate7.install.no_executable_stack", obligations=["I4"], kind="inspection")
+def test_stack() -> None:
+    """A library asks for an executable stack, and newer systems refuse to load it."""
+    asking = [
+        p.name for name in DISTRIBUTIONS for p in binaries(name) if elf.read(p).executable_stack
+    ]
+    assert asking == []
+
+
+@pytest.mark.check("gate7.install.no_python_symbol", obligations=["I1"], kind="inspection")
+def test_no_python_symbol() -> None:
+    """A library needs symbols of one Python, and crashes or fails to load in another."""
+    for name in DISTRIBUTIONS:
+        for path in binaries(name):
+            facts = elf.read(path)
+            assert facts.python_symbols == (), path.name
+            wrong = [n for n in facts.needed if "python" in n]
+            assert wrong == [], f"{path.name} needs {wrong}"
+
+
+@pytest.mark.check("gate7.install.licence", obligations=["I4", "I11"], kind="inspection")
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_licence(name: str) -> None:
+    """A wheel is installed without the text of its licence."""
+    assert metadata.distribution(name).metadata["License-Expression"] == "Apache-2.0"
+    texts = [p for p in files(name) if "licenses" in p.parts and p.is_file()]
+    assert any("Apache License" in path.read_text() for path in texts)
+
+
+@pytest.mark.check("gate7.install.no_strays", obligations=["I1"], kind="inspection")
+def test_no_strays() -> None:
+    """Tests, build leftovers or somebody else's headers come along with the install."""
+    allowed = IMPORTS | {"bin"}
+    for name in DISTRIBUTIONS:
+        for path in files(name):
+            inside = path.resolve().is_relative_to(site())
+            top = path.resolve().relative_to(site()).parts[0] if inside else path.parent.name
+            assert top in allowed or top.endswith((".dist-info", ".libs")), path
+            assert not {"tests", "test", "CMakeFiles", "torch"} & set(path.parts[-3:-1]), path
+            assert path.suffix not in (".cpp", ".o", ".a", ".cmake"), path

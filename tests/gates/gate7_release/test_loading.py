@@ -1,0 +1,150 @@
+"""However a process is started, it loads our libraries, ours only, and each once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from child import run_python
+from gate7_release import elf
+from gate7_release.installed import DISTRIBUTIONS, binaries, site
+
+USE = """
+import torch
+assert torch.ones(8, device="emu").sum().item() == 8
+"""
+MAPS = """
+import json
+with open("/proc/self/maps") as file:
+    paths = sorted({line.split(None, 5)[5].strip() for line in file if line.count("/")})
+print(json.dumps([p for p in paths if "emu" in p.rsplit("/", 1)[1] or "gomp" in p or "iomp" in p]))
+"""
+
+
+@pytest.mark.check("gate7.install.maps", obligations=["B8", "I4"], kind="focused test")
+def test_maps(detail: Callable[..., None]) -> None:
+    """Two copies of one library are in a process, or one comes from somewhere else."""
+    done = run_python(USE + MAPS)
+    assert done.status == 0, done.told
+    mapped = [p for p in json.loads(done.stdout) if Path(p).name.startswith("lib")]
+    detail(mapped=mapped)
+    ours = [p for p in mapped if "emu" in Path(p).name]
+    for library in ("libemudrv.so", "libemurt.so", "libtorch_emu.so"):
+        copies = [p for p in ours if Path(p).name.startswith(library)]
+        assert len(copies) == 1, f"{library}: {copies}"
+        assert Path(copies[0]).resolve().is_relative_to(site())
+    assert len([p for p in mapped if "omp" in Path(p).name]) <= 1, "two OpenMP runtimes"
+
+
+@pytest.mark.check("gate7.install.decoys", obligations=["I4"], kind="focused test")
+def test_decoys(tmp_path: Path) -> None:
+    """A file of the same name on LD_LIBRARY_PATH, PATH or beside the user is loaded instead."""
+    for name in (
+        "libemudrv.so",
+        "libemudrv.so.1",
+        "libemurt.so",
+        "libemurt.so.1",
+        "libtorch_emu.so",
+    ):
+        (tmp_path / name).write_text("not a library")
+    for name in ("emud", "emu-as"):
+        program = tmp_path / name
+        program.write_text("#!/bin/sh\nexit 66\n")
+        program.chmod(0o755)
+    done = run_python(
+        USE,
+        cwd=tmp_path,
+        env={"LD_LIBRARY_PATH": str(tmp_path), "PATH": f"{tmp_path}:{os.environ.get('PATH', '')}"},
+    )
+    assert done.status == 0, done.told
+
+
+@pytest.mark.check("gate7.install.shadow_folder", obligations=["I1"], kind="focused test")
+def test_shadow(tmp_path: Path) -> None:
+    """In a folder that has a subfolder of a package's name, the package is not found."""
+    for name in ("torch_emu", "emu_runtime", "emu_driver_shim", "emu"):
+        (tmp_path / name).mkdir()
+    done = run_python(USE, cwd=tmp_path)
+    assert done.status == 0, done.told
+
+
+@pytest.mark.check("gate7.install.import_orders", obligations=["B8", "I1"], kind="focused test")
+@pytest.mark.parametrize(
+    "order",
+    ["-".join(order) for order in itertools.permutations(("numpy", "torch", "torch_emu"))]
+    + ["emu_runtime-torch", "torch-emu_runtime", "emu_driver_shim-torch_emu-torch"],
+)
+def test_import_orders(order: str) -> None:
+    """It works only when one package is imported before another."""
+    done = run_python("\n".join(f"import {name}" for name in order.split("-")) + USE)
+    assert done.status == 0, done.told
+    assert done.stderr == "", done.told
+
+
+@pytest.mark.check("gate7.install.symbols_resolve", obligations=["I4"], kind="focused test")
+def test_immediate_binding() -> None:
+    """A symbol is missing; nothing is said until the call that needs it."""
+    libraries = [p for name in DISTRIBUTIONS for p in binaries(name) if ".so" in p.name]
+    assert len(libraries) >= 3
+    for path in libraries:
+        first = (
+            "import torch\n"
+            if any("torch" in n or "c10" in n for n in elf.read(path).needed)
+            else ""
+        )
+        done = run_python(
+            f"{first}import ctypes, os\nctypes.CDLL({str(path)!r}, mode=os.RTLD_NOW)",
+            env={"LD_BIND_NOW": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        )
+        assert done.status == 0, f"{path.name}: {done.told}"
+
+
+@pytest.mark.check("gate7.install.clean_environment", obligations=["B8", "I5"], kind="focused test")
+@pytest.mark.parametrize("home", ["none", "missing", "root", "read_only"])
+def test_environment(home: str, tmp_path: Path) -> None:
+    """In a service with no HOME, or one that cannot be written to, the first use fails."""
+    shut = tmp_path / "home"
+    shut.mkdir()
+    shut.chmod(0o555)
+    env: dict[str, str | None] = {name: None for name in os.environ}
+    value = {"missing": str(tmp_path / "nowhere"), "root": "/", "read_only": str(shut)}.get(home)
+    env["HOME"] = value
+    done = run_python(
+        USE + "\nassert torch.ones(2, device='emu').add(1).tolist() == [2, 2]", env=env
+    )
+    assert done.status == 0, done.told
+    assert list(shut.iterdir()) == [], "something was written where nothing may be"
+
+
+@pytest.mark.check("gate7.install.source_unreachable", obligations=["B8", "I3"], kind="inspection")
+def test_source(detail: Callable[..., None]) -> None:
+    """The tests pass because they ran against the checkout, and not against what users install."""
+    done = run_python(
+        USE
+        + """
+import json, sys
+from pathlib import Path
+loaded = sorted({str(Path(m.__file__).resolve()) for n, m in list(sys.modules.items())
+                 if n.split(".")[0] in ("torch_emu", "emu_runtime", "emu_driver_shim", "qualify")
+                 and getattr(m, "__file__", None)})
+print(json.dumps([sys.path, loaded]))
+"""
+    )
+    assert done.status == 0, done.told
+    search, loaded = json.loads(done.stdout)
+    assert loaded and all(Path(p).is_relative_to(site()) for p in loaded), loaded
+    assert not [p for p in search if Path(p, "pyproject.toml").exists()]
+    assert not list(site().glob("__editable__*")), "an editable install points at a checkout"
+    checkouts = []
+    for folder, names, _ in os.walk("/", onerror=None):
+        if folder == "/":
+            names[:] = [n for n in names if n not in ("proc", "sys")]
+        if {"driver_shim", "framework_plugin"} <= set(names):
+            checkouts.append(folder)
+            names.clear()
+    detail(loaded=loaded, checkouts=checkouts)
+    assert checkouts == [], "a checkout can be reached from here"
