@@ -37,7 +37,7 @@ def measure(device: str) -> Account:
     import emu_runtime
 
     torch.accelerator.synchronize()
-    counters = emu_runtime.counters(0)
+    counters = emu_runtime.Device(0).counters()
     return Account(
         {way: dict(ops) for way, ops in torch.get_device_module(device).execution_counts().items()},
         counters.bytes_to_device,

@@ -1,0 +1,131 @@
+"""Queues keep their order, fences order queues, and a kernel can be timed."""
+
+from __future__ import annotations
+
+import array
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from gate0_health import programs
+
+if TYPE_CHECKING:
+    import emu_runtime
+
+SEED = 5
+
+
+def read_word(runtime: emu_runtime.Device, address: int) -> int:
+    return int.from_bytes(runtime.read(address, 8), "little")
+
+
+@pytest.mark.check("gate0.queue.order", obligations=["G0"], kind="focused test")
+def test_order(runtime: emu_runtime.Device, detail: Callable[..., None]) -> None:
+    """Commands of one queue overtake each other, are lost, or run twice."""
+    import emu_runtime
+
+    generator = random.Random(SEED)
+    steps = [
+        (generator.randrange(1, 1 << 32) | 1, generator.randrange(1 << 32)) for _ in range(5000)
+    ]
+    module = emu_runtime.Module(0, programs.AFFINE)
+    address = runtime.alloc(8)
+    runtime.write(address, (1).to_bytes(8, "little"))
+    for a, b in steps:
+        programs.affine(module, address, a, b)
+    assert read_word(runtime, address) == programs.affine_result(1, steps)
+    runtime.free(address)
+    detail(seed=SEED, launches=len(steps))
+
+
+@pytest.mark.check("gate0.fence.cross_queue", obligations=["G0"], kind="focused test")
+def test_fence(runtime: emu_runtime.Device, detail: Callable[..., None]) -> None:
+    """A queue does not wait for another's fence, or two queues wait for each other for ever."""
+    import emu_runtime
+
+    streams = [emu_runtime.Stream(0), emu_runtime.Stream(0, -1)]
+    module = emu_runtime.Module(0, programs.AFFINE)
+    address = runtime.alloc(8)
+    runtime.write(address, (1).to_bytes(8, "little"))
+    runtime.synchronize()
+    steps = [(2 * n + 3, n) for n in range(400)]
+    for number, (a, b) in enumerate(steps):
+        stream, other = streams[number % 2], streams[1 - number % 2]
+        programs.affine(module, address, a, b, stream)
+        event = emu_runtime.Event(0)
+        event.record(stream)
+        other.wait_event(event)
+    for stream in streams:
+        stream.synchronize()
+    assert read_word(runtime, address) == programs.affine_result(1, steps)
+    runtime.free(address)
+    detail(fences=len(steps))
+
+
+@pytest.mark.check("gate0.event.completes", obligations=["G0"], kind="focused test")
+def test_event(runtime: emu_runtime.Device) -> None:
+    """An event is done before its work, or never; or device time does not pass."""
+    import emu_runtime
+
+    module = emu_runtime.Module(0, programs.AFFINE)
+    address = runtime.alloc(8)
+    start, end = emu_runtime.Event(0, timing=True), emu_runtime.Event(0, timing=True)
+    assert start.query(), "an event that was never recorded is done"
+    runtime.synchronize()
+    start.record()
+    for _ in range(20_000):
+        programs.affine(module, address, 3, 1)
+    end.record()
+    assert not end.query(), "done while 20,000 launches wait"
+    end.synchronize()
+    assert end.query()
+    device_ms, host_ms = start.elapsed(end)
+    assert device_ms > 0 and host_ms > 0
+    runtime.free(address)
+
+
+@pytest.mark.check("gate0.kernel.profile", obligations=["B4", "G0", "O1"], kind="focused test")
+def test_profile(runtime: emu_runtime.Device, detail: Callable[..., None]) -> None:
+    """A kernel's result is wrong, it leaves no record, or its device time varies with the host."""
+    import emu_runtime
+
+    count = 10_007
+    x = array.array("f", range(count))
+    y = array.array("f", [0.5] * count)
+    there_x, there_y = runtime.alloc(4 * count), runtime.alloc(4 * count)
+    runtime.write(there_x, x.tobytes())
+    module = emu_runtime.Module(0, programs.SCALE_ADD)
+    seen: list[emu_runtime.Activity] = []
+    for number in (71, 72):
+        runtime.write(there_y, y.tobytes())
+        with emu_runtime.record_activity() as records, emu_runtime.correlation(number):
+            programs.scale_add(module, there_x, there_y, count, 2.0)
+        launches = [r for r in records if r.kind == emu_runtime.ActivityKind.LAUNCH]
+        assert [(r.program, r.correlation) for r in launches] == [("scale_add", number)]
+        seen += launches
+        got = array.array("f", runtime.read(there_y, 4 * count))
+        assert got == array.array("f", (2.0 * value + 0.5 for value in x))
+    detail(path="device program", ticks=[r.ticks for r in seen], grid=seen[0].grid, elements=count)
+    assert seen[0].ticks == seen[1].ticks > 0
+    assert seen[0].grid == (40, 1, 1)
+    assert seen[0].end_ticks <= seen[1].start_ticks, "two commands of one queue overlap"
+    runtime.free(there_x)
+    runtime.free(there_y)
+
+
+@pytest.mark.check("gate0.program.refused", obligations=["G0", "Q8"], kind="focused test")
+def test_refused(runtime: emu_runtime.Device) -> None:
+    """A malformed program is loaded, or refused without saying where it is wrong."""
+    import emu_runtime
+    from emu_runtime.errors import BadProgramError
+
+    for wrong, place in (
+        (".program p\n.lanes 64\n.args 0\nadd.f32 v0, v1\nexit\n", "4"),
+        (".program p\n.lanes 64\n.args 0\nmov.f32 v0, v1\nexit\n", ""),
+        (".program p\n.lanes 64\n.args 0\n", ""),
+    ):
+        with pytest.raises(BadProgramError, match=place):
+            emu_runtime.Module(0, wrong)
+    emu_runtime.Module(0, programs.EMPTY).launch((1, 1, 1), b"")
+    runtime.synchronize()
