@@ -1,0 +1,85 @@
+"""emu-diag: does this installation, and the device behind it, work? Torch is never imported.
+
+    emu-diag [--level 1|2] [--device N] [--json]
+
+Level 1 takes seconds, level 2 about a minute. Exit status: 0 all steps passed, 1 a step failed,
+2 the diagnosis could not run (wrong command line, or a fault of its own).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from emu_runtime import diag_device, diag_install
+from emu_runtime.diagnosis import Outcome, Result, run
+
+_MARKS = {Outcome.PASSED: "passed", Outcome.FAILED: "FAILED", Outcome.NOT_RUN: "not run"}
+
+
+def line(result: Result) -> str:
+    """One step for a person: outcome, name, seconds, then what was found or measured."""
+    text = f"{_MARKS[result.outcome]:8} {result.name:20} {result.seconds:7.2f} s"
+    if result.outcome is Outcome.PASSED:
+        told = ", ".join(f"{name} {value}" for name, value in result.figures.items())
+        return f"{text}  {told}".rstrip()
+    lines = [f"{text}  {result.cause}"]
+    if result.mend:
+        lines.append(f"{'':8} mend: {result.mend}")
+    return "\n".join(lines)
+
+
+def as_data(level: int, results: Sequence[Result]) -> dict[str, object]:
+    return {
+        "level": level,
+        "passed": all(result.outcome is Outcome.PASSED for result in results),
+        "steps": [
+            {
+                "name": result.name,
+                "outcome": result.outcome.value,
+                "seconds": round(result.seconds, 6),
+                "cause": result.cause,
+                "mend": result.mend,
+                "figures": result.figures,
+            }
+            for result in results
+        ],
+    }
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="emu-diag", description="Does the installation, and the device behind it, work?"
+    )
+    parser.add_argument("--level", type=int, choices=(1, 2), default=1, help="seconds, or a minute")
+    parser.add_argument("--device", type=int, default=0, metavar="N", help="which device")
+    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+
+    def tell(result: Result) -> None:
+        if not options.json:
+            print(line(result), flush=True)
+
+    steps = [*diag_install.STEPS, *diag_device.steps(options.device, options.level)]
+    try:
+        results = run(steps, tell)
+    except Exception as error:
+        print(f"emu-diag could not run: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    count = {kind: sum(result.outcome is kind for result in results) for kind in Outcome}
+    if options.json:
+        print(json.dumps(as_data(options.level, results), indent=2))
+    else:
+        print(", ".join(f"{number} {kind.value}" for kind, number in count.items()))
+    status = 0 if count[Outcome.PASSED] == len(results) else 1
+    sys.stdout.flush()
+    if any(result.cause.startswith("did not end") for result in results):
+        os._exit(status)  # a stuck call can't be waited for at exit
+    return status

@@ -1,0 +1,142 @@
+"""Steps of emu-diag on what is installed: packages, files, versions, libraries, device node.
+
+They read files and start processes of their own, so that they tell the cause also when a library
+is broken so badly that loading it ends the process.
+"""
+
+from __future__ import annotations
+
+import base64
+import grp
+import hashlib
+import importlib.metadata
+import os
+import pwd
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+from emu_runtime import versions
+from emu_runtime.diagnosis import Figures, Finding, Step
+
+PACKAGES = ("emu-driver-shim", "emu-runtime")
+
+
+def packages() -> Figures:
+    found: Figures = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            raise Finding(f"the package {name} is not installed", f"pip install {name}") from None
+    return found
+
+
+def files() -> Figures:
+    """Each file that RECORD lists with a hash is there and has it."""
+    checked = 0
+    for name in PACKAGES:
+        listed = importlib.metadata.files(name)
+        if not listed:
+            raise Finding(f"{name} has no RECORD of its files", versions.REINSTALL)
+        for entry in listed:
+            if entry.hash is None:
+                continue
+            path = Path(str(entry.locate()))
+            try:
+                digest = hashlib.new(entry.hash.mode, path.read_bytes()).digest()
+            except OSError as error:
+                raise Finding(
+                    f"{path} of {name} cannot be read: {error.strerror}", versions.REINSTALL
+                ) from error
+            got = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+            if got != entry.hash.value:
+                raise Finding(
+                    f"{path} of {name} was changed after its install: expected {entry.hash.mode} "
+                    f"{entry.hash.value}, got {got}",
+                    versions.REINSTALL,
+                )
+            checked += 1
+    return {"files": checked}
+
+
+def interfaces() -> Figures:
+    built = versions.built()
+    found = versions.driver_interface(versions.driver_package())
+    versions.require_driver(built.driver, found)
+    return {"runtime": str(built.runtime), "driver needed": str(built.driver), "driver": str(found)}
+
+
+def library_loads() -> Figures:
+    """In a process of its own, started in the packages' folder so that nothing shadows them."""
+    script = "import emu_runtime.library as l; print(l.load()); print(l.driver_path())"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=versions.PACKAGE.parent,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Finding("loading the libraries did not end within 30 s") from None
+    if done.returncode < 0:
+        raise Finding(
+            f"loading the libraries ended the process with signal {-done.returncode}",
+            versions.REINSTALL,
+        )
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        raise Finding(last[0].partition("Error: ")[2] or last[0], versions.REINSTALL)
+    runtime, driver = done.stdout.splitlines()
+    return {"runtime": runtime, "driver": driver}
+
+
+def node() -> Figures:
+    """Nodes in $EMU_DEVICE_DIR or /dev/emu may be opened; without one the device is private."""
+    folder = Path(os.environ.get("EMU_DEVICE_DIR") or "/dev/emu")
+    try:
+        nodes = sorted(folder.glob("emu[0-9]*"))
+    except OSError:
+        nodes = []
+    for path in nodes:
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise Finding(_refusal(path), f"Join the group: usermod -aG {_group(path)} USER")
+    if not nodes:
+        return {"nodes": 0, "folder": str(folder), "device": "private"}
+    return {"nodes": len(nodes), "folder": str(folder)}
+
+
+def _refusal(path: Path) -> str:
+    found = path.stat()
+    mode = stat.filemode(found.st_mode)
+    return (
+        f"{path} ({mode}, owner {_user(found.st_uid)}, group {_group(path)}) may not be opened by "
+        f"{_user(os.getuid())} with groups {sorted({os.getgid(), *os.getgroups()})}"
+    )
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _group(path: Path) -> str:
+    number = path.stat().st_gid
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
+STEPS = (
+    Step("packages found", packages),
+    Step("files intact", files, ("packages found",)),
+    Step("interface versions", interfaces, ("packages found",)),
+    Step("libraries load", library_loads, ("interface versions",)),
+    Step("device node", node),
+)

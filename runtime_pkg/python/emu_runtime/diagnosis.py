@@ -1,0 +1,99 @@
+"""The frame of emu-diag: steps in order, each with an outcome.
+
+A step is a function that gives figures, or raises `Finding` (or EmuError) with cause and mend. A
+step whose prerequisite did not pass is not run. A step that does not end in its time is failed, and
+no further step of this process is run, since the runtime may be stuck.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from emu_runtime.errors import EmuError
+
+Figures = dict[str, object]
+
+
+class Outcome(enum.Enum):
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+
+
+class Finding(Exception):
+    """What a step found to be wrong, and what mends it."""
+
+    def __init__(self, cause: str, mend: str = "") -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.mend = mend
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    run: Callable[[], Figures]
+    needs: tuple[str, ...] = ()
+    seconds: float = 60.0  # at most
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    outcome: Outcome
+    seconds: float
+    cause: str = ""
+    mend: str = ""
+    figures: Figures = field(default_factory=dict)
+
+
+def run(steps: Sequence[Step], tell: Callable[[Result], None]) -> list[Result]:
+    """Run the steps in order; `tell` gets each result as it comes."""
+    results: dict[str, Result] = {}
+    stuck = ""
+    for step in steps:
+        missing = [name for name in step.needs if results[name].outcome is not Outcome.PASSED]
+        if stuck or missing:
+            reason = f"'{stuck}' did not end" if stuck else f"needs '{missing[0]}'"
+            result = Result(step.name, Outcome.NOT_RUN, 0.0, reason)
+        else:
+            result, ended = _run_one(step)
+            stuck = "" if ended else step.name
+        results[step.name] = result
+        tell(result)
+    return list(results.values())
+
+
+def _run_one(step: Step) -> tuple[Result, bool]:
+    """The result, and whether the step ended in its time."""
+    outcome: list[Result] = []
+    begin = time.monotonic()
+
+    def body() -> None:
+        try:
+            figures = step.run()
+        except Finding as finding:
+            outcome.append(_failed(step, begin, finding.cause, finding.mend))
+        except EmuError as error:
+            outcome.append(_failed(step, begin, error.cause, error.mend))
+        except Exception as error:  # a step must not end the diagnosis
+            outcome.append(_failed(step, begin, f"{type(error).__name__}: {error}", ""))
+        else:
+            seconds = time.monotonic() - begin
+            outcome.append(Result(step.name, Outcome.PASSED, seconds, figures=figures))
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    thread.join(step.seconds)
+    if outcome:
+        return outcome[0], True
+    cause = f"did not end within {step.seconds:.0f} s"
+    return _failed(step, begin, cause, "Look at the device's log and end emud"), False
+
+
+def _failed(step: Step, begin: float, cause: str, mend: str) -> Result:
+    return Result(step.name, Outcome.FAILED, time.monotonic() - begin, cause, mend)
