@@ -136,6 +136,12 @@ class PinnedBuffer:
         self.address: int | None = pointer.value
         self.data = (ctypes.c_ubyte * size).from_address(pointer.value or 0)
 
+    def fill_from(self, data: bytes) -> None:
+        """Put `data` at the start; it must fit."""
+        if len(data) > self.size:
+            raise ValueError(f"expected at most {self.size} bytes, got {len(data)}")
+        ctypes.memmove(self.data, data, len(data))
+
     def free(self) -> None:
         address, self.address = self.address, None
         call("host_free", address)

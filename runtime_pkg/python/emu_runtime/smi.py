@@ -114,15 +114,17 @@ def as_data(readings: Sequence[Reading]) -> dict[str, object]:
         "devices": [
             {
                 "index": reading.index,
-                "properties": dataclasses.asdict(reading.properties)
-                if reading.properties
-                else None,
-                "telemetry": dataclasses.asdict(reading.telemetry) if reading.telemetry else None,
+                "properties": _fields(reading.properties),
+                "telemetry": _fields(reading.telemetry),
                 "error": error_data(reading.error) if reading.error else None,
             }
             for reading in readings
         ]
     }
+
+
+def _fields(record: Properties | Telemetry | None) -> dict[str, object] | None:
+    return None if record is None else dataclasses.asdict(record)
 
 
 def error_data(error: EmuError) -> dict[str, object]:
