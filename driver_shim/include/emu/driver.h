@@ -132,7 +132,8 @@ typedef enum emu_activity_kind {
   EMU_ACTIVITY_FILL = 5,
   EMU_ACTIVITY_WAIT = 6,
   EMU_ACTIVITY_FAULT = 7,
-  EMU_ACTIVITY_FIRMWARE = 8
+  EMU_ACTIVITY_FIRMWARE = 8,
+  EMU_ACTIVITY_TIMESTAMP = 9
 } emu_activity_kind;
 
 /* One finished command. Ticks are of the device clock; nanoseconds are the host's CLOCK_MONOTONIC. */

@@ -1,0 +1,57 @@
+"""Write the constants of spec/machine.toml that emud needs as a C++ header.
+
+Usage: constants.py MACHINE_TOML OUTPUT_HEADER
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+try:
+    import tomllib
+except ImportError:  # before Python 3.11
+    import tomli as tomllib
+
+CONSTANTS = [
+    ("uint64_t", "kMemoryBytes", "memory.bytes"),
+    ("uint64_t", "kPageBytes", "memory.page_bytes"),
+    ("unsigned", "kAddressBits", "memory.address_bits"),
+    ("uint64_t", "kNullGuardBytes", "memory.null_guard_bytes"),
+    ("uint64_t", "kRingBytes", "queues.ring_bytes"),
+    ("uint32_t", "kMaxQueues", "queues.max_per_context"),
+    ("uint64_t", "kTickBudget", "queues.tick_budget"),
+    ("uint64_t", "kClockHertz", "clock.hertz"),
+    ("uint32_t", "kCores", "compute.cores"),
+    ("uint64_t", "kCopyFixedTicks", "cost.copy.fixed"),
+    ("uint64_t", "kCopyBytesPerTick", "cost.copy.bytes_per_tick"),
+    ("double", "kIdleWatts", "power.modes.0.idle_watts"),
+    ("double", "kBusyWatts", "power.modes.0.busy_watts"),
+    ("double", "kAmbientCelsius", "power.ambient_celsius"),
+    ("double", "kCelsiusPerWatt", "power.celsius_per_watt"),
+    ("double", "kUtilisationSeconds", "power.utilisation_seconds"),
+    ("double", "kThermalSeconds", "power.thermal_seconds"),
+    ("const char*", "kStepping", "stepping.0.name"),
+]
+
+
+def main() -> None:
+    source, target = Path(sys.argv[1]), Path(sys.argv[2])
+    machine = tomllib.loads(source.read_text())
+    lines = ["// Made from spec/machine.toml by cmake/constants.py.", "#pragma once", "#include <cstdint>"]
+    lines.append("namespace emu::constants {")
+    for kind, name, path in CONSTANTS:
+        value = machine
+        for key in path.split("."):
+            try:
+                value = value[int(key)] if key.isdigit() else value[key]
+            except (KeyError, IndexError):
+                sys.exit(f"{source}: expected key {path}, got none at '{key}'")
+        text = f'"{value}"' if isinstance(value, str) else str(value)
+        lines.append(f"inline constexpr {kind} {name} = {text};")
+    lines.append("}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text("\n".join(lines) + "\n")
+
+
+main()

@@ -1,0 +1,318 @@
+/* The table of the driver interface. Each entry checks its arguments, looks its handles up
+ * and calls what does the work; errors become a status in `guarded`. */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "assemble.h"
+#include "find.h"
+#include "objects.h"
+
+namespace emu::client {
+namespace {
+
+void require(bool holds, const char* expected) {
+  if (!holds) throw Error(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND, std::string("expected ") + expected);
+}
+
+template <typename T>
+T& output(T* out) {
+  require(out != nullptr, "a place for the result, got a null pointer");
+  return *out;
+}
+
+emu_status device_count(uint32_t* count) {
+  return guarded([&] {
+    const Found found = find_devices();
+    output(count) = uint32_t(found.count());
+    if (found.why_none) set_last_error(found.why_none->error);
+  });
+}
+
+emu_status device_open(uint32_t index, emu_device** out) {
+  return guarded([&] { output(out) = tables().devices.add(open_device(index)); });
+}
+
+void device_close(emu_device* device) {
+  guarded([&] { tables().devices.take(device); });
+}
+
+emu_status device_info(emu_device* device, emu_device_info* out) {
+  return guarded([&] { give(tables().devices.get(device)->info, out); });
+}
+
+emu_status device_telemetry(emu_device* device, emu_telemetry* out) {
+  return guarded([&] {
+    const auto found = tables().devices.get(device);
+    give(found->connection.fetch<emu_telemetry>({uint32_t(RequestKind::telemetry), 0, 0, 0, 0, 0}), out);
+  });
+}
+
+emu_status context_create(emu_device* device, emu_context** out) {
+  return guarded([&] {
+    output(out) = nullptr;
+    *out = tables().contexts.add(std::make_shared<Context>(tables().devices.get(device)));
+  });
+}
+
+emu_status context_destroy(emu_context* context) {
+  return guarded([&] {
+    const auto gone = tables().contexts.take(context);
+    tables().queues.erase_if([&](const Queue& queue) { return queue.context == gone; });
+    tables().programs.erase_if([&](const Program& program) { return program.context == gone; });
+    gone->destroy();
+  });
+}
+
+emu_status memory_alloc(emu_context* context, uint64_t bytes, uint64_t* address) {
+  return guarded([&] {
+    output(address) = 0;
+    *address = tables().contexts.get(context)->request(RequestKind::memory_alloc, 0, 0, bytes).reply.value;
+  });
+}
+
+emu_status memory_free(emu_context* context, uint64_t address) {
+  return guarded([&] { tables().contexts.get(context)->request(RequestKind::memory_free, address); });
+}
+
+emu_status memory_info(emu_context* context, emu_memory_info* out) {
+  return guarded([&] {
+    const auto found = tables().contexts.get(context);
+    give(found->device().connection.fetch<emu_memory_info>(found->message(RequestKind::memory_info)), out);
+  });
+}
+
+emu_status host_alloc(emu_context* context, uint64_t bytes, void** pointer) {
+  return guarded([&] {
+    output(pointer) = nullptr;
+    *pointer = tables().contexts.get(context)->host_alloc(bytes);
+  });
+}
+
+emu_status host_free(emu_context* context, void* pointer) {
+  return guarded([&] { tables().contexts.get(context)->host_free(pointer); });
+}
+
+emu_status assemble_text(const char* text, size_t bytes, emu_buffer* out) {
+  return guarded([&] {
+    require(text != nullptr || bytes == 0, "the text of a program, got a null pointer");
+    output(out) = assemble(text, bytes);
+  });
+}
+
+emu_status disassemble_binary(const void* binary, size_t bytes, emu_buffer* out) {
+  return guarded([&] {
+    require(binary != nullptr || bytes == 0, "a binary, got a null pointer");
+    output(out) = disassemble(binary, bytes);
+  });
+}
+
+emu_status program_load(emu_context* context, const void* binary, size_t bytes, emu_program** out) {
+  return guarded([&] {
+    output(out) = nullptr;
+    require(binary != nullptr && bytes > 0, "a binary, got none");
+    const auto into = tables().contexts.get(context);
+    const Descriptor fd(memfd_create("emu-program", MFD_CLOEXEC));
+    if (!fd || write(fd.get(), binary, bytes) != ssize_t(bytes)) throw host_error("memfd for a program", errno);
+    const Reply reply = into->request(RequestKind::program_load, 0, 0, bytes, fd.get()).reply;
+    *out = tables().programs.add(std::make_shared<Program>(Program{into, reply.value, reply.count}));
+  });
+}
+
+emu_status program_unload(emu_program* program) {
+  return guarded([&] {
+    const auto gone = tables().programs.take(program);
+    gone->context->request(RequestKind::program_unload, gone->id);
+  });
+}
+
+emu_status queue_create(emu_context* context, emu_queue_kind kind, int32_t priority, emu_queue** out) {
+  return guarded([&] {
+    output(out) = nullptr;
+    *out = tables().queues.add(std::make_shared<Queue>(tables().contexts.get(context), kind, priority));
+  });
+}
+
+emu_status queue_destroy(emu_queue* queue) {
+  return guarded([&] { tables().queues.take(queue)->destroy(); });
+}
+
+uint32_t queue_id(emu_queue* queue) {
+  uint32_t id = UINT32_MAX;
+  guarded([&] { id = tables().queues.get(queue)->id(); });
+  return id;
+}
+
+Command command_of(CommandKind kind, uint64_t correlation) {
+  Command command{};
+  command.kind = uint32_t(kind);
+  command.correlation = correlation;
+  return command;
+}
+
+/* Submits to the queue what `fill` completes. */
+template <typename Fill>
+emu_status submit(emu_queue* queue, CommandKind kind, uint64_t correlation, uint64_t* sequence, const Fill& fill) {
+  return guarded([&] {
+    const auto to = tables().queues.get(queue);
+    Command command = command_of(kind, correlation);
+    fill(*to, command);
+    const uint64_t number = to->submit(command);
+    if (sequence != nullptr) *sequence = number;
+  });
+}
+
+emu_status queue_launch(emu_queue* queue, emu_program* program, const uint32_t grid[3], const void* args, size_t bytes,
+                        uint64_t correlation, uint64_t* sequence) {
+  return guarded([&] {
+    const auto to = tables().queues.get(queue);
+    const auto what = tables().programs.get(program);
+    require(what->context == to->context, "a program of the queue's context");
+    require(grid != nullptr && grid[0] > 0 && grid[1] > 0 && grid[2] > 0, "a grid of at least one block");
+    if (bytes != what->argument_bytes || (args == nullptr && bytes > 0)) {
+      throw Error(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
+                  format("arguments of the program: expected %llu bytes, got %zu",
+                         static_cast<unsigned long long>(what->argument_bytes), args == nullptr ? 0 : bytes));
+    }
+    require(bytes <= kMaxArguments, "at most 4096 bytes of arguments");
+    Command command = command_of(CommandKind::launch, correlation);
+    command.target = what->id;
+    command.length = bytes;
+    std::memcpy(command.grid, grid, sizeof command.grid);
+    const uint64_t number = to->submit(command, args, bytes);
+    if (sequence != nullptr) *sequence = number;
+  });
+}
+
+emu_status queue_copy_to_device(emu_queue* queue, uint64_t address, const void* pointer, uint64_t bytes,
+                                uint64_t correlation, uint64_t* sequence) {
+  return submit(queue, CommandKind::copy_to_device, correlation, sequence, [&](Queue& to, Command& command) {
+    const Context::Range range = to.context->pinned(pointer, bytes);
+    command.target = address;
+    command.source = range.buffer;
+    command.offset = range.offset;
+    command.length = bytes;
+  });
+}
+
+emu_status queue_copy_from_device(emu_queue* queue, void* pointer, uint64_t address, uint64_t bytes,
+                                  uint64_t correlation, uint64_t* sequence) {
+  return submit(queue, CommandKind::copy_from_device, correlation, sequence, [&](Queue& to, Command& command) {
+    const Context::Range range = to.context->pinned(pointer, bytes);
+    command.target = range.buffer;
+    command.source = address;
+    command.offset = range.offset;
+    command.length = bytes;
+  });
+}
+
+emu_status queue_copy_on_device(emu_queue* queue, uint64_t to_address, uint64_t from, uint64_t bytes,
+                                uint64_t correlation, uint64_t* sequence) {
+  return submit(queue, CommandKind::copy_on_device, correlation, sequence, [&](Queue&, Command& command) {
+    command.target = to_address;
+    command.source = from;
+    command.length = bytes;
+  });
+}
+
+emu_status queue_fill(emu_queue* queue, uint64_t address, uint8_t value, uint64_t bytes, uint64_t correlation,
+                      uint64_t* sequence) {
+  return submit(queue, CommandKind::fill, correlation, sequence, [&](Queue&, Command& command) {
+    command.target = address;
+    command.source = value;
+    command.length = bytes;
+  });
+}
+
+emu_status queue_wait(emu_queue* queue, emu_queue* other, uint64_t value, uint64_t* sequence) {
+  return submit(queue, CommandKind::wait, 0, sequence, [&](Queue& to, Command& command) {
+    const auto awaited = tables().queues.get(other);
+    if (awaited->context != to.context) {
+      throw Error(EMU_ERROR_NOT_SUPPORTED, EMU_SCOPE_COMMAND, "a queue can wait only for one of its own context",
+                  "synchronize the other queue on the host first");
+    }
+    require(awaited.get() != &to, "another queue: commands of one queue run in order anyway");
+    command.target = awaited->id();
+    command.source = value;
+  });
+}
+
+emu_status queue_timestamp(emu_queue* queue, void* pointer, uint64_t correlation, uint64_t* sequence) {
+  return submit(queue, CommandKind::timestamp, correlation, sequence, [&](Queue& to, Command& command) {
+    require(reinterpret_cast<uintptr_t>(pointer) % alignof(emu_timestamp) == 0, "an 8-byte aligned pointer");
+    const Context::Range range = to.context->pinned(pointer, sizeof(emu_timestamp));
+    command.target = range.buffer;
+    command.offset = range.offset;
+  });
+}
+
+emu_status queue_completed(emu_queue* queue, uint64_t* value) {
+  return guarded([&] { output(value) = tables().queues.get(queue)->completed(); });
+}
+
+emu_status queue_synchronize(emu_queue* queue, uint64_t value, uint64_t timeout_ns) {
+  bool done = false;
+  const emu_status status = guarded([&] { done = tables().queues.get(queue)->wait(value, timeout_ns); });
+  if (status != EMU_OK || done) return status;
+  // Not thrown: polling is no exception.
+  static const Error timeout(EMU_ERROR_TIMEOUT, EMU_SCOPE_COMMAND, "the wait ended before the work did, which goes on",
+                             "wait again");
+  set_last_error(timeout.error);
+  return EMU_ERROR_TIMEOUT;
+}
+
+emu_status activity_enable(emu_context* context, int32_t on) {
+  return guarded([&] { tables().contexts.get(context)->request(RequestKind::activity_enable, 0, on != 0 ? 1 : 0); });
+}
+
+emu_status activity_read(emu_context* context, emu_activity* out, size_t capacity, size_t* count, uint64_t* dropped) {
+  return guarded([&] {
+    require(out != nullptr || capacity == 0, "room for records, got a null pointer");
+    output(count) = 0;
+    output(dropped) = 0;
+    const auto from = tables().contexts.get(context);
+    while (*count < capacity) {
+      const Response response = from->request(RequestKind::activity_read, 0, capacity - *count);
+      const size_t got = response.payload.size() / sizeof(emu_activity);
+      *dropped += response.reply.value;
+      if (got == 0 || got > capacity - *count) return;
+      std::memcpy(out + *count, response.payload.data(), got * sizeof(emu_activity));
+      *count += got;
+    }
+  });
+}
+
+const emu_driver_api kApi = {
+    sizeof(emu_driver_api), EMU_DRIVER_INTERFACE,
+    get_last_error, status_name,
+    device_count, device_open, device_close, device_info, device_telemetry,
+    context_create, context_destroy,
+    memory_alloc, memory_free, memory_info,
+    host_alloc, host_free,
+    assemble_text, disassemble_binary, release, program_load, program_unload,
+    queue_create, queue_destroy, queue_id, queue_launch,
+    queue_copy_to_device, queue_copy_from_device, queue_copy_on_device, queue_fill, queue_wait,
+    queue_completed, queue_synchronize,
+    activity_enable, activity_read,
+    queue_timestamp,
+};
+
+} // namespace
+} // namespace emu::client
+
+extern "C" __attribute__((visibility("default"))) const emu_driver_api* emu_driver_get_api(uint32_t interface_version,
+                                                                                           emu_error* error) {
+  using namespace emu::client;
+  if (emu::interfaces_meet(interface_version, EMU_DRIVER_INTERFACE)) return &kApi;
+  set_last_error(Error(EMU_ERROR_VERSION, EMU_SCOPE_HOST,
+                       format("driver interface %u.%u was asked for, and this libemudrv has %d.%d",
+                              interface_version / 1000, interface_version % 1000, EMU_DRIVER_INTERFACE_MAJOR,
+                              EMU_DRIVER_INTERFACE_MINOR),
+                       format("install an emu-driver-shim of interface %u.%u or a newer minor",
+                              interface_version / 1000, interface_version % 1000))
+                     .error);
+  get_last_error(error);
+  return nullptr;
+}

@@ -1,0 +1,88 @@
+#include "connection.h"
+
+#include <poll.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "fork.h"
+#include "socket.h"
+
+namespace emu::client {
+
+Connection::Connection(Descriptor socket, std::string what) : socket_(std::move(socket)) {
+  close_in_children(socket_.get());
+  try {
+    shake_hands(what);
+  } catch (...) {
+    keep_in_children(socket_.get());
+    throw;
+  }
+}
+
+Connection::~Connection() { keep_in_children(socket_.get()); }
+
+void Connection::shake_hands(const std::string& what) {
+  const Hello hello{kHelloMagic, EMU_DRIVER_INTERFACE, 0};
+  Welcome welcome{};
+  std::vector<Descriptor> fds;
+  ssize_t got = -1;
+  if (send_message(socket_.get(), &hello, sizeof hello)) {
+    got = receive_message(socket_.get(), &welcome, sizeof welcome, fds);
+  }
+  if (got == 0 || (got < 0 && errno != EMSGSIZE)) {
+    throw Error(EMU_ERROR_NO_DEVICE, EMU_SCOPE_DEVICE, what + " ended the connection before it answered",
+                "look at the log of emud, or run it with --foreground");
+  }
+  if (got != sizeof welcome || welcome.magic != kWelcomeMagic) {
+    throw Error(EMU_ERROR_VERSION, EMU_SCOPE_DEVICE, what + " does not speak this protocol",
+                "let emud and this package come from the same release");
+  }
+  // Judged here too: an emud that is older than the rule would serve anyone.
+  if (welcome.status != EMU_OK || !interfaces_meet(EMU_DRIVER_INTERFACE, welcome.interface_version)) {
+    throw Error(EMU_ERROR_VERSION, EMU_SCOPE_DEVICE,
+                format("driver interface %d.%d of this process and %u.%u of %s do not meet", EMU_DRIVER_INTERFACE_MAJOR,
+                       EMU_DRIVER_INTERFACE_MINOR, welcome.interface_version / 1000, welcome.interface_version % 1000,
+                       what.c_str()),
+                format("install an emu-driver-shim of interface %u.x, or update the one that emud runs from",
+                       welcome.interface_version / 1000));
+  }
+}
+
+Response Connection::request(const Request& request, int fd) {
+  Response response;
+  std::vector<std::byte> message(kMaxMessage);
+  ssize_t got = -1;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lost_ && send_message(socket_.get(), &request, sizeof request, &fd, fd >= 0 ? 1 : 0)) {
+      got = receive_message(socket_.get(), message.data(), message.size(), response.fds);
+    }
+    if (got <= 0) lost_ = true; // also when a reply cannot be read: what follows would not be ours
+  }
+  if (got <= 0) throw device_lost_error(emud_);
+  if (size_t(got) < sizeof(Reply)) throw damaged();
+  std::memcpy(&response.reply, message.data(), sizeof(Reply));
+  if (response.reply.status != EMU_OK) {
+    response.reply.cause[sizeof response.reply.cause - 1] = '\0';
+    response.reply.mend[sizeof response.reply.mend - 1] = '\0';
+    throw Error(emu_status(response.reply.status), emu_scope(response.reply.scope), response.reply.cause,
+                response.reply.mend);
+  }
+  response.payload.assign(message.begin() + sizeof(Reply), message.begin() + got);
+  return response;
+}
+
+Error Connection::damaged() const {
+  return Error(EMU_ERROR_VERSION, EMU_SCOPE_DEVICE, "a reply of emud does not have the size that it should",
+               "let emud and this package come from the same release");
+}
+
+bool Connection::is_lost() {
+  if (lost_) return true;
+  pollfd look{socket_.get(), POLLRDHUP, 0};
+  if (poll(&look, 1, 0) > 0 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) lost_ = true;
+  return lost_;
+}
+
+} // namespace emu::client

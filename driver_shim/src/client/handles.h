@@ -1,0 +1,72 @@
+/* Handles given to callers: numbers that are looked up, never followed, and never used
+ * again. So a handle that is gone gives an error, whatever the caller does. */
+#ifndef EMU_CLIENT_HANDLES_H
+#define EMU_CLIENT_HANDLES_H
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "error.h"
+
+namespace emu::client {
+
+inline uintptr_t next_handle() {
+  static std::atomic<uintptr_t> next{0x1000};
+  return next.fetch_add(16);
+}
+
+template <typename Opaque, typename Object>
+class Handles {
+ public:
+  explicit Handles(const char* noun) : noun_(noun) {}
+
+  Opaque* add(std::shared_ptr<Object> object) {
+    const uintptr_t id = next_handle();
+    const std::unique_lock lock(mutex_);
+    objects_.emplace(id, std::move(object));
+    return reinterpret_cast<Opaque*>(id);
+  }
+
+  std::shared_ptr<Object> get(Opaque* handle) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = objects_.find(reinterpret_cast<uintptr_t>(handle));
+    if (found == objects_.end()) throw stale();
+    return found->second;
+  }
+
+  /* The object, which now belongs to the caller alone among those that come from here on. */
+  std::shared_ptr<Object> take(Opaque* handle) {
+    const std::unique_lock lock(mutex_);
+    const auto found = objects_.find(reinterpret_cast<uintptr_t>(handle));
+    if (found == objects_.end()) throw stale();
+    auto object = std::move(found->second);
+    objects_.erase(found);
+    return object;
+  }
+
+  template <typename Predicate>
+  void erase_if(const Predicate& predicate) {
+    const std::unique_lock lock(mutex_);
+    for (auto it = objects_.begin(); it != objects_.end();) {
+      it = predicate(*it->second) ? objects_.erase(it) : std::next(it);
+    }
+  }
+
+ private:
+  Error stale() const {
+    return Error(EMU_ERROR_STALE_HANDLE, EMU_SCOPE_COMMAND, std::string("no such ") + noun_ + " in this process",
+                 "use only handles of this process that were not destroyed");
+  }
+
+  const char* const noun_;
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<uintptr_t, std::shared_ptr<Object>> objects_;
+};
+
+} // namespace emu::client
+
+#endif

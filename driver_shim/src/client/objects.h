@@ -1,0 +1,108 @@
+/* What handles stand for. An object keeps alive what it lives in, so the order in which a
+ * caller lets go of things does not matter. */
+#ifndef EMU_CLIENT_OBJECTS_H
+#define EMU_CLIENT_OBJECTS_H
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+
+#include "connection.h"
+#include "handles.h"
+#include "ring.h"
+
+namespace emu::client {
+
+struct Device {
+  Device(Descriptor socket, const std::string& what) : connection(std::move(socket), what) {}
+
+  Connection connection;
+  emu_device_info info{};
+};
+
+/* Pinned memory: shared with the device, known there by a number. */
+struct Buffer {
+  Mapping memory;
+  uint64_t id;
+};
+
+class Context {
+ public:
+  explicit Context(std::shared_ptr<Device> device); // makes it on the device
+  void destroy();
+
+  Response request(RequestKind kind, uint64_t object = 0, uint64_t value = 0, uint64_t bytes = 0, int fd = -1);
+  Request message(RequestKind kind) const { return {uint32_t(kind), 0, id_, 0, 0, 0}; }
+
+  void* host_alloc(uint64_t bytes);
+  void host_free(void* pointer);
+  struct Range {
+    uint64_t buffer;
+    uint64_t offset;
+  };
+  Range pinned(const void* pointer, uint64_t bytes) const; // throws when it is not in pinned memory
+
+  [[noreturn]] void throw_fault();        // the fault that lost this context
+  [[noreturn]] void throw_lost(QueueState state);
+
+  Device& device() { return *device_; }
+
+ private:
+  const std::shared_ptr<Device> device_;
+  uint64_t id_;
+  mutable std::shared_mutex mutex_;
+  std::map<uintptr_t, Buffer> buffers_; // by address
+};
+
+struct Program {
+  std::shared_ptr<Context> context;
+  uint64_t id;
+  uint64_t argument_bytes;
+};
+
+class Queue {
+ public:
+  Queue(std::shared_ptr<Context> context, emu_queue_kind kind, int32_t priority); // makes it on the device
+  ~Queue();
+  void destroy(); // after what was submitted
+
+  const std::shared_ptr<Context> context;
+  uint32_t id() const { return id_; }
+
+  uint64_t submit(const Command& command, const void* arguments = nullptr, size_t bytes = 0);
+  uint64_t completed();                                // throws the fault of the context
+  bool wait(uint64_t value, uint64_t timeout_ns);      // false: the time is up
+
+ private:
+  RingHeader& header() const { return *static_cast<RingHeader*>(ring_.get()); }
+  void copy_in(uint64_t at, const void* from, size_t bytes);
+  void require_running();
+  void make_room(size_t bytes);
+  template <typename Done>
+  bool wait_until(const Done& done, uint64_t timeout_ns);
+
+  uint32_t id_ = 0;
+  uint64_t ring_bytes_ = 0;
+  Descriptor doorbell_;
+  Mapping ring_;
+  std::mutex mutex_; // submission
+  uint64_t tail_ = 0;
+  uint64_t submitted_ = 0;
+};
+
+/* All handles of the process. Never destroyed: threads may still call while it exits. */
+struct Tables {
+  Handles<emu_device, Device> devices{"device"};
+  Handles<emu_context, Context> contexts{"context"};
+  Handles<emu_queue, Queue> queues{"queue"};
+  Handles<emu_program, Program> programs{"program"};
+};
+Tables& tables();
+
+std::shared_ptr<Device> open_device(uint32_t index);
+
+} // namespace emu::client
+
+#endif

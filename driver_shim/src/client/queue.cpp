@@ -1,0 +1,130 @@
+/* The client's side of a command ring (ring.h). */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "fork.h"
+#include "objects.h"
+
+namespace emu::client {
+namespace {
+
+constexpr uint64_t kSpinNs = 60'000;
+constexpr uint64_t kLookAtSocketNs = 10'000'000; // how long a killed emud can go unnoticed by who waits
+
+} // namespace
+
+Queue::Queue(std::shared_ptr<Context> context_, emu_queue_kind kind, int32_t priority) : context(std::move(context_)) {
+  Response response = context->request(RequestKind::queue_create, uint64_t(kind), uint64_t(uint32_t(priority)));
+  if (response.fds.size() != 2) {
+    throw Error(EMU_ERROR_VERSION, EMU_SCOPE_DEVICE, "emud made a queue and did not send its ring");
+  }
+  id_ = uint32_t(response.reply.value);
+  ring_bytes_ = response.reply.count;
+  doorbell_ = std::move(response.fds[1]);
+  const size_t bytes = kRingDataOffset + ring_bytes_;
+  ring_ = Mapping(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, response.fds[0].get(), 0), bytes);
+  if (!ring_) throw host_error("mmap of a queue", errno);
+  madvise(ring_.get(), bytes, MADV_DONTFORK);
+  close_in_children(doorbell_.get());
+}
+
+Queue::~Queue() {
+  if (doorbell_) keep_in_children(doorbell_.get());
+}
+
+void Queue::destroy() {
+  uint64_t last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = submitted_;
+  }
+  try {
+    wait(last, UINT64_MAX);
+  } catch (const Error&) {
+    // A lost context: its queues can still be destroyed.
+  }
+  context->request(RequestKind::queue_destroy, id_);
+}
+
+void Queue::require_running() {
+  const auto state = QueueState(header().state.load(std::memory_order_acquire));
+  if (state != QueueState::running) context->throw_lost(state);
+}
+
+void Queue::copy_in(uint64_t at, const void* from, size_t bytes) {
+  auto* const ring = static_cast<std::byte*>(ring_.get()) + kRingDataOffset;
+  const size_t offset = at % ring_bytes_;
+  const size_t first = std::min<size_t>(bytes, ring_bytes_ - offset);
+  std::memcpy(ring + offset, from, first);
+  std::memcpy(ring, static_cast<const std::byte*>(from) + first, bytes - first);
+}
+
+uint64_t Queue::submit(const Command& command, const void* arguments, size_t bytes) {
+  Command placed = command;
+  placed.bytes = uint32_t((sizeof(Command) + bytes + kCommandGranule - 1) / kCommandGranule * kCommandGranule);
+  const std::lock_guard lock(mutex_);
+  require_running();
+  if (tail_ + placed.bytes - header().head.load(std::memory_order_acquire) > ring_bytes_) make_room(placed.bytes);
+  copy_in(tail_, &placed, sizeof placed);
+  if (bytes > 0) copy_in(tail_ + sizeof placed, arguments, bytes);
+  tail_ += placed.bytes;
+  header().tail.store(tail_, std::memory_order_seq_cst);
+  if (header().sleeping.load(std::memory_order_seq_cst) != 0) {
+    const uint64_t one = 1;
+    (void)!write(doorbell_.get(), &one, sizeof one);
+  }
+  return ++submitted_;
+}
+
+void Queue::make_room(size_t bytes) {
+  wait_until(
+      [&] { return tail_ + bytes - header().head.load(std::memory_order_acquire) <= ring_bytes_; }, UINT64_MAX);
+  require_running();
+}
+
+uint64_t Queue::completed() {
+  const uint64_t value = header().completed.load(std::memory_order_acquire);
+  if (header().state.load(std::memory_order_acquire) != uint32_t(QueueState::running)) wait(UINT64_MAX, 0);
+  return value;
+}
+
+bool Queue::wait(uint64_t value, uint64_t timeout_ns) {
+  const bool done = wait_until(
+      [&] { return header().completed.load(std::memory_order_acquire) >= value; }, timeout_ns);
+  const auto state = QueueState(header().state.load(std::memory_order_acquire));
+  if (state == QueueState::context_lost) context->throw_fault();
+  if (state != QueueState::running && !done) context->throw_lost(state);
+  return done;
+}
+
+/* Until `done`, or the queue no longer runs (then false), or the time is up (false). */
+template <typename Done>
+bool Queue::wait_until(const Done& done, uint64_t timeout_ns) {
+  const auto running = [&] { return header().state.load(std::memory_order_acquire) == uint32_t(QueueState::running); };
+  if (done()) return true;
+  if (timeout_ns == 0 || !running()) return false;
+  const uint64_t start = monotonic_ns();
+  const uint64_t deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
+  for (Spin spin(std::min(kSpinNs, timeout_ns)); spin.again();) {
+    if (done()) return true;
+  }
+  while (running()) {
+    // `completed` moves with every command, and after `head`: whatever `done` looks at.
+    header().waiters.fetch_add(1, std::memory_order_seq_cst);
+    const uint64_t seen = header().completed.load(std::memory_order_seq_cst);
+    const bool now_done = done();
+    const uint64_t now = monotonic_ns();
+    if (!now_done && now < deadline) wait_while(header().completed, seen, std::min(kLookAtSocketNs, deadline - now));
+    header().waiters.fetch_sub(1, std::memory_order_seq_cst);
+    if (now_done || done()) return true;
+    if (monotonic_ns() >= deadline) return false;
+    if (context->device().connection.is_lost()) context->throw_lost(QueueState::device_lost);
+  }
+  return done();
+}
+
+} // namespace emu::client

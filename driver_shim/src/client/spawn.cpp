@@ -1,0 +1,81 @@
+/* A private emud: started by the first open of a device where no node exists.
+ *
+ * emud puts itself in the background, so the process started here ends at once and leaves
+ * nothing for this process to reap; the device itself ends when this process does. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "find.h"
+
+extern char** environ;
+
+namespace emu::client {
+namespace {
+
+constexpr int kSocketInChild = 3;
+
+void reap(pid_t child) {
+  int status = 0;
+  pid_t got;
+  do {
+    got = waitpid(child, &status, 0);
+  } while (got < 0 && errno == EINTR);
+  // ECHILD: the program ignores SIGCHLD, or reaped it elsewhere. The handshake will tell.
+  if (got == child && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+    throw Error(EMU_ERROR_NO_DEVICE, EMU_SCOPE_DEVICE,
+                format("a private emud could not start: %s ended with status 0x%x", emud_path().c_str(), status),
+                "run it by hand with --foreground to see why");
+  }
+}
+
+} // namespace
+
+std::string emud_path() {
+  Dl_info info;
+  char resolved[PATH_MAX];
+  if (dladdr(reinterpret_cast<const void*>(&emud_path), &info) == 0 || realpath(info.dli_fname, resolved) == nullptr) {
+    return "";
+  }
+  std::string path(resolved);
+  path = path.substr(0, path.find_last_of('/')) + "/../bin/emud";
+  if (realpath(path.c_str(), resolved) == nullptr || access(resolved, X_OK) != 0) return "";
+  return resolved;
+}
+
+Descriptor start_private() {
+  const std::string path = emud_path();
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) throw host_error("socketpair", errno);
+  Descriptor ours(pair[0]);
+  const Descriptor given(pair[1]);
+  // Out of the way first: a descriptor copied onto itself would keep its close-on-exec flag.
+  const Descriptor theirs(fcntl(given.get(), F_DUPFD_CLOEXEC, kSocketInChild + 1));
+  if (!theirs) throw host_error("fcntl(F_DUPFD_CLOEXEC)", errno);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, theirs.get(), kSocketInChild);
+  const std::string number = std::to_string(kSocketInChild);
+  const char* argv[] = {"emud", "--private", number.c_str(), nullptr};
+  pid_t child = 0;
+  const int error =
+      posix_spawn(&child, path.c_str(), &actions, nullptr, const_cast<char* const*>(argv), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw host_error("a private emud could not start: posix_spawn " + path, error);
+  reap(child);
+  return ours;
+}
+
+} // namespace emu::client

@@ -1,0 +1,259 @@
+#include "context.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "device.h"
+#include "emu_constants.h"
+#include "refusal.h"
+
+namespace emu {
+namespace {
+
+constexpr size_t kMaxActivities = 65536;
+constexpr size_t kMaxBuffers = 16384;
+constexpr size_t kMaxAllocations = 16384;
+constexpr size_t kMaxPrograms = 16384;
+constexpr size_t kMaxRetired = 4096;
+
+Refusal stale(const char* what, uint64_t id) {
+  return Refusal(EMU_ERROR_STALE_HANDLE, EMU_SCOPE_COMMAND,
+                 format("no %s %llu in this context", what, static_cast<unsigned long long>(id)));
+}
+
+Refusal too_many(const char* what, size_t limit) {
+  return Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND,
+                 format("a context has at most %zu %s, and they are all taken", limit, what),
+                 "give some back first");
+}
+
+} // namespace
+
+class Context::Quiet {
+ public:
+  explicit Quiet(Context& context) : context_(context) {
+    ++context_.yielding;
+    context_.running[0].lock();
+    context_.running[1].lock();
+  }
+  ~Quiet() {
+    context_.running[1].unlock();
+    context_.running[0].unlock();
+    --context_.yielding;
+    context_.device.ring(); // engines may have gone to sleep over the context's commands
+  }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+ private:
+  Context& context_;
+};
+
+Context::Context(Device& device_, uint64_t id_, pid_t owner_)
+    : device(device_), id(id_), owner(owner_), window_(device_.memory()) {}
+
+Context::~Context() = default;
+
+void Context::require_usable() const {
+  if (!lost) return;
+  const std::lock_guard lock(mutex_);
+  throw Refusal(EMU_ERROR_CONTEXT_LOST, EMU_SCOPE_CONTEXT,
+                format("the context was lost by an earlier fault: %s", fault_.cause),
+                "destroy the context and make a new one");
+}
+
+uint64_t Context::memory_alloc(uint64_t bytes) {
+  if (bytes == 0) throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND, "expected at least 1 byte, got 0");
+  if (window_.allocations() >= kMaxAllocations) throw too_many("allocations", kMaxAllocations);
+  const auto address = window_.alloc(bytes);
+  if (!address) throw device.out_of_memory(bytes);
+  held_bytes = window_.held_bytes();
+  allocations = uint32_t(window_.allocations());
+  return *address;
+}
+
+void Context::memory_free(uint64_t address) {
+  const Quiet quiet(*this);
+  if (!window_.free(address)) {
+    throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
+                  format("address 0x%llx is not the start of an allocation", static_cast<unsigned long long>(address)),
+                  "free each address once, as memory_alloc gave it");
+  }
+  held_bytes = window_.held_bytes();
+  allocations = uint32_t(window_.allocations());
+}
+
+uint64_t Context::host_register(Descriptor fd, uint64_t bytes) {
+  // The seal is what makes reading it safe: memory that shrinks under a copy would end emud.
+  const int seals = fd ? fcntl(fd.get(), F_GET_SEALS) : -1;
+  struct stat status {};
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &status) != 0 || bytes == 0 ||
+      uint64_t(status.st_size) < bytes) {
+    throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
+                  "pinned memory has to be a memfd of the size given, sealed against shrinking");
+  }
+  if (buffers_.size() >= kMaxBuffers) throw too_many("pinned buffers", kMaxBuffers);
+  // The client has faulted the pages in already; where it has not, emud does not do it for it.
+  const bool there = uint64_t(status.st_blocks) * 512 >= bytes;
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (there ? MAP_POPULATE : 0), fd.get(), 0);
+  if (address == MAP_FAILED) {
+    throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND,
+                  format("pinned memory cannot be mapped by the device: mmap: %s", std::strerror(errno)));
+  }
+  const std::lock_guard lock(mutex_);
+  buffers_.emplace(next_id_, std::make_shared<const Mapping>(address, bytes));
+  return next_id_++;
+}
+
+void Context::host_unregister(uint64_t buffer) {
+  const Quiet quiet(*this);
+  const std::lock_guard lock(mutex_);
+  if (buffers_.erase(buffer) == 0) throw stale("pinned buffer", buffer);
+}
+
+uint64_t Context::program_load(const std::vector<std::byte>& binary) {
+  if (programs_.size() >= kMaxPrograms) throw too_many("programs", kMaxPrograms);
+  std::string why;
+  machine::ProgramPtr program = machine::load(binary, why);
+  if (!program) throw Refusal(EMU_ERROR_BAD_PROGRAM, EMU_SCOPE_COMMAND, "the program was refused: " + why);
+  const std::lock_guard lock(mutex_);
+  programs_.emplace(next_id_, std::move(program));
+  return next_id_++;
+}
+
+void Context::program_unload(uint64_t id_) {
+  const std::lock_guard lock(mutex_);
+  if (programs_.erase(id_) == 0) throw stale("program", id_);
+}
+
+std::shared_ptr<Queue> Context::queue_create(uint64_t kind, int32_t priority) {
+  if (kind > EMU_QUEUE_COPY) {
+    throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND, "kind of a queue: expected compute (0) or copy (1)");
+  }
+  if (queues_.size() >= constants::kMaxQueues) throw too_many("queues", constants::kMaxQueues);
+  auto queue = std::make_shared<Queue>(shared_from_this(), device.next_queue_id(), emu_queue_kind(kind), priority);
+  {
+    const std::lock_guard lock(mutex_);
+    queues_.emplace(queue->id, queue);
+  }
+  device.attach(queue);
+  return queue;
+}
+
+void Context::queue_destroy(uint64_t id_) {
+  std::shared_ptr<Queue> queue;
+  {
+    const Quiet quiet(*this);
+    const std::lock_guard lock(mutex_);
+    const auto found = queues_.find(id_);
+    if (found == queues_.end()) throw stale("queue", id_);
+    queue = found->second;
+    queue->destroyed = true;
+    queues_.erase(found);
+    retired_.emplace(id_, queue->completed());
+    if (retired_.size() > kMaxRetired) retired_.erase(retired_.begin());
+  }
+  device.detach(queue);
+  queue->set_state(QueueState::destroyed);
+}
+
+emu_memory_info Context::memory_info() const {
+  emu_memory_info info{};
+  info.size = sizeof info;
+  info.allocations = allocations;
+  info.total_bytes = device.memory().total();
+  info.free_bytes = device.memory().free_bytes();
+  info.context_bytes = held_bytes;
+  return info;
+}
+
+std::shared_ptr<const machine::Program> Context::program(uint64_t id_) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = programs_.find(id_);
+  return found == programs_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<const Mapping> Context::buffer(uint64_t id_) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = buffers_.find(id_);
+  return found == buffers_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<Queue> Context::queue(uint64_t id_) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = queues_.find(id_);
+  return found == queues_.end() ? nullptr : found->second;
+}
+
+uint64_t Context::retired(uint64_t id_) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = retired_.find(id_);
+  return found == retired_.end() ? 0 : found->second;
+}
+
+size_t Context::queue_count() const {
+  const std::lock_guard lock(mutex_);
+  return queues_.size();
+}
+
+void Context::fail(const emu_error& error) {
+  const std::lock_guard lock(mutex_);
+  if (lost) return;
+  fault_ = error;
+  lost = true;
+  for (const auto& [id_, queue] : queues_) queue->set_state(QueueState::context_lost);
+}
+
+void Context::device_lost() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id_, queue] : queues_) queue->set_state(QueueState::device_lost);
+}
+
+emu_error Context::fault() const {
+  const std::lock_guard lock(mutex_);
+  return fault_;
+}
+
+void Context::end() {
+  std::map<uint64_t, std::shared_ptr<Queue>> queues;
+  {
+    const Quiet quiet(*this);
+    ended = true;
+    const std::lock_guard lock(mutex_);
+    queues.swap(queues_);
+    for (const auto& [id_, queue] : queues) queue->destroyed = true;
+    programs_.clear();
+    buffers_.clear();
+    window_.free_all();
+    held_bytes = 0;
+    allocations = 0;
+  }
+  for (const auto& [id_, queue] : queues) {
+    device.detach(queue);
+    queue->set_state(QueueState::destroyed);
+  }
+}
+
+void Context::record(const emu_activity& activity) {
+  const std::lock_guard lock(mutex_);
+  if (activities_.size() >= kMaxActivities) {
+    ++dropped_;
+  } else {
+    activities_.push_back(activity);
+  }
+}
+
+std::vector<emu_activity> Context::take_activities(size_t capacity, uint64_t& dropped) {
+  const std::lock_guard lock(mutex_);
+  const auto end = activities_.begin() + ptrdiff_t(std::min(capacity, activities_.size()));
+  std::vector<emu_activity> taken(activities_.begin(), end);
+  activities_.erase(activities_.begin(), end);
+  dropped = std::exchange(dropped_, 0);
+  return taken;
+}
+
+} // namespace emu

@@ -1,0 +1,91 @@
+/* An address space and all that lives in it: memory, pinned host buffers, programs, queues.
+ *
+ * Made and changed by the session of its client, used by the device's engines. A fault
+ * loses the context: its commands stop, its client is told, and it can only be destroyed. */
+#ifndef EMU_CONTEXT_H
+#define EMU_CONTEXT_H
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "descriptor.h"
+#include "emu/driver.h"
+#include "machine.h"
+#include "memory.h"
+#include "queue.h"
+
+namespace emu {
+
+class Device;
+
+class Context : public std::enable_shared_from_this<Context> {
+ public:
+  Context(Device& device, uint64_t id, pid_t owner); // throws Refusal
+  ~Context();
+
+  Device& device;
+  const uint64_t id;
+  const pid_t owner;
+
+  // Requests of the client; each throws Refusal.
+  uint64_t memory_alloc(uint64_t bytes);
+  void memory_free(uint64_t address);
+  uint64_t host_register(Descriptor fd, uint64_t bytes);
+  void host_unregister(uint64_t buffer);
+  uint64_t program_load(const std::vector<std::byte>& binary);
+  void program_unload(uint64_t program);
+  std::shared_ptr<Queue> queue_create(uint64_t kind, int32_t priority);
+  void queue_destroy(uint64_t queue);
+  emu_memory_info memory_info() const;
+  emu_error fault() const;
+  void require_usable() const; // Refusal EMU_ERROR_CONTEXT_LOST after a fault
+  void end();                  // waits for what runs, then gives everything back
+
+  // Activity records.
+  std::atomic<bool> recording{false};
+  void record(const emu_activity& activity);
+  std::vector<emu_activity> take_activities(size_t capacity, uint64_t& dropped);
+
+  // For engines. `running[e]` is held by engine e while it executes a command of this
+  // context; who needs them both raises `yielding` first, so that engines step back.
+  std::mutex running[2];
+  std::atomic<int> yielding{0};
+  std::atomic<bool> lost{false};
+  std::atomic<bool> ended{false};
+  uint64_t last_served[2] = {0, 0};
+  std::shared_ptr<const machine::Program> program(uint64_t id) const;
+  std::shared_ptr<const Mapping> buffer(uint64_t id) const;
+  std::shared_ptr<Queue> queue(uint64_t id) const;
+  uint64_t retired(uint64_t queue) const; // where the timeline of a destroyed queue ended; 0 if unknown
+  machine::AddressSpace space() const { return window_.space(); }
+  void fail(const emu_error& error); // the first one counts
+  void device_lost();
+
+  std::atomic<uint64_t> held_bytes{0};
+  std::atomic<uint32_t> allocations{0};
+  size_t queue_count() const;
+
+ private:
+  class Quiet; // no command of the context runs while one of these lives
+
+  mutable std::mutex mutex_; // the maps, the fault and the activity records
+  Window window_;            // changed only by the client's session
+  std::map<uint64_t, std::shared_ptr<const machine::Program>> programs_;
+  std::map<uint64_t, std::shared_ptr<const Mapping>> buffers_;
+  std::map<uint64_t, std::shared_ptr<Queue>> queues_;
+  std::map<uint64_t, uint64_t> retired_; // others may still wait for what a queue did before it went
+  uint64_t next_id_ = 1;
+  emu_error fault_{};
+  std::deque<emu_activity> activities_;
+  uint64_t dropped_ = 0;
+};
+
+} // namespace emu
+
+#endif

@@ -1,0 +1,76 @@
+#include "copier.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace emu {
+namespace {
+
+constexpr size_t kSpreadFrom = size_t(2) << 20; // below, waking a thread costs more than it saves
+constexpr size_t kPieceBytes = size_t(1) << 20;
+
+} // namespace
+
+Copier::Copier(unsigned threads) {
+  for (unsigned i = 1; i < threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+Copier::~Copier() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  started_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Copier::copy(void* to, const void* from, size_t bytes) {
+  spread(bytes, [=](size_t offset, size_t length) {
+    std::memcpy(static_cast<std::byte*>(to) + offset, static_cast<const std::byte*>(from) + offset, length);
+  });
+}
+
+void Copier::fill(void* to, uint8_t value, size_t bytes) {
+  spread(bytes,
+         [=](size_t offset, size_t length) { std::memset(static_cast<std::byte*>(to) + offset, value, length); });
+}
+
+void Copier::spread(size_t bytes, const Piece& piece) {
+  const std::unique_lock caller(callers_, std::try_to_lock);
+  if (bytes < kSpreadFrom || threads_.empty() || !caller.owns_lock()) {
+    piece(0, bytes);
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  piece_ = &piece;
+  bytes_ = bytes;
+  next_ = 0;
+  started_.notify_all();
+  while (do_one(lock)) {}
+  finished_.wait(lock, [this] { return running_ == 0; });
+  piece_ = nullptr;
+}
+
+/* False when no piece is left to start. */
+bool Copier::do_one(std::unique_lock<std::mutex>& lock) {
+  if (piece_ == nullptr || next_ >= bytes_) return false;
+  const Piece& piece = *piece_;
+  const size_t offset = next_;
+  const size_t length = std::min(kPieceBytes, bytes_ - offset);
+  next_ += length;
+  ++running_;
+  lock.unlock();
+  piece(offset, length);
+  lock.lock();
+  if (--running_ == 0) finished_.notify_all();
+  return true;
+}
+
+void Copier::work() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (!do_one(lock)) started_.wait(lock);
+  }
+}
+
+} // namespace emu

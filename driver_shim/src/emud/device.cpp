@@ -1,0 +1,151 @@
+#include "device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "emu_constants.h"
+
+namespace emu {
+namespace {
+
+double watts(double utilisation) {
+  return constants::kIdleWatts + (constants::kBusyWatts - constants::kIdleWatts) * utilisation;
+}
+
+double settled_celsius(double power) { return constants::kAmbientCelsius + constants::kCelsiusPerWatt * power; }
+
+/* `value` after `seconds` of exponential approach to `target`. */
+double approach(double value, double target, double seconds, double constant) {
+  return target + (value - target) * std::exp(-seconds / constant);
+}
+
+std::string in_mib(uint64_t bytes) { return format("%.1f MiB", double(bytes) / (1 << 20)); }
+
+} // namespace
+
+Device::Device(const Options& options, uint32_t index)
+    : index_(index), node_(options.node(index)), tick_budget_(options.tick_budget), private_(options.is_private()),
+      memory_(options.memory_bytes), pool_(options.threads), copier_(options.threads),
+      temperature_(settled_celsius(watts(0))), compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {}
+
+Device::~Device() = default;
+
+emu_device_info Device::info() const {
+  emu_device_info info{};
+  info.size = sizeof info;
+  info.index = index_;
+  copy_text(info.name, "Emulated accelerator");
+  copy_text(info.uuid, format("454d5500-0000-4000-8000-%012x", index_));
+  copy_text(info.stepping, constants::kStepping);
+  copy_text(info.firmware, "1.0.0");
+  copy_text(info.driver, EMU_VERSION);
+  info.interface_version = EMU_DRIVER_INTERFACE;
+  info.cores = constants::kCores;
+  info.max_lanes = 4096;
+  info.host_threads = pool_.threads();
+  info.memory_bytes = memory_.total();
+  info.page_bytes = constants::kPageBytes;
+  info.clock_hertz = constants::kClockHertz;
+  info.is_private = private_ ? 1 : 0;
+  info.emud_pid = getpid();
+  copy_text(info.node, node_);
+  return info;
+}
+
+emu_telemetry Device::telemetry() const {
+  emu_telemetry out;
+  {
+    const std::lock_guard lock(clock_mutex_);
+    out = counters_;
+    out.device_ticks = std::max(engine_ticks_[0], engine_ticks_[1]);
+    out.power_watts = watts(utilisation_);
+    out.temperature_celsius = temperature_;
+  }
+  out.size = sizeof out;
+  out.faults = faults_;
+  out.memory_used_bytes = memory_.total() - memory_.free_bytes();
+  out.clock_hertz = double(constants::kClockHertz);
+  const std::lock_guard lock(contexts_mutex_);
+  out.contexts = uint32_t(contexts_.size());
+  for (const auto& [id, context] : contexts_) out.queues += uint32_t(context->queue_count());
+  return out;
+}
+
+uint64_t Device::advance(emu_queue_kind kind, uint64_t ready, const Work& work) {
+  const std::lock_guard lock(clock_mutex_);
+  const uint64_t before = std::max(engine_ticks_[0], engine_ticks_[1]);
+  // What takes no time (a wait, a timestamp) does not hold the engine until it is ready.
+  const uint64_t start = work.ticks == 0 ? ready : std::max(engine_ticks_[kind], ready);
+  if (work.ticks > 0) engine_ticks_[kind] = start + work.ticks;
+  counters_.commands += 1;
+  counters_.launches += work.launch ? 1 : 0;
+  counters_.bytes_to_device += work.bytes_to_device;
+  counters_.bytes_from_device += work.bytes_from_device;
+  counters_.matrix_ticks += work.cost.matrix_ticks;
+  counters_.vector_ticks += work.cost.vector_ticks;
+  counters_.memory_ticks += work.cost.memory_ticks;
+  counters_.copy_ticks += work.copy_ticks;
+  if (kind == EMU_QUEUE_COMPUTE) counters_.busy_ticks += work.ticks;
+  const uint64_t passed = std::max(engine_ticks_[0], engine_ticks_[1]) - before;
+  if (passed > 0) {
+    const double seconds = double(passed) / double(constants::kClockHertz);
+    const double share = kind == EMU_QUEUE_COMPUTE ? std::min(1.0, double(work.ticks) / double(passed)) : 0.0;
+    utilisation_ = approach(utilisation_, share, seconds, constants::kUtilisationSeconds);
+    temperature_ = approach(temperature_, settled_celsius(watts(utilisation_)), seconds, constants::kThermalSeconds);
+  }
+  return start;
+}
+
+Refusal Device::out_of_memory(uint64_t bytes) const {
+  const std::lock_guard lock(contexts_mutex_);
+  std::map<pid_t, uint64_t> held;
+  for (const auto& [id, context] : contexts_) held[context->owner] += context->held_bytes;
+  std::vector<std::pair<uint64_t, pid_t>> holders;
+  for (const auto& [pid, amount] : held) holders.emplace_back(amount, pid);
+  std::sort(holders.rbegin(), holders.rend());
+  std::string cause = "device memory is short: " + in_mib(bytes) + " asked, " + in_mib(memory_.free_bytes()) +
+                      " free of " + in_mib(memory_.total()) + "; held:";
+  for (size_t i = 0; i < holders.size() && i < 4; ++i) {
+    cause += format("%s %s by process %d", i == 0 ? "" : ",", in_mib(holders[i].first).c_str(), holders[i].second);
+  }
+  if (holders.size() > 4) cause += format(", and %zu more processes", holders.size() - 4);
+  return Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND, cause, "free memory, or end a process that holds it");
+}
+
+std::shared_ptr<Context> Device::context_create(pid_t owner) {
+  const std::lock_guard lock(contexts_mutex_);
+  auto context = std::make_shared<Context>(*this, next_context_id_, owner);
+  contexts_.emplace(next_context_id_++, context);
+  return context;
+}
+
+void Device::context_destroy(const std::shared_ptr<Context>& context) {
+  context->end();
+  const std::lock_guard lock(contexts_mutex_);
+  contexts_.erase(context->id);
+}
+
+void Device::attach(const std::shared_ptr<Queue>& queue) { engine(queue->kind).attach(queue); }
+void Device::detach(const std::shared_ptr<Queue>& queue) { engine(queue->kind).detach(queue); }
+
+void Device::ring() {
+  compute_.ring();
+  copy_.ring();
+}
+
+void Device::progress(emu_queue_kind kind) {
+  engine(kind == EMU_QUEUE_COPY ? EMU_QUEUE_COMPUTE : EMU_QUEUE_COPY).ring_if_blocked();
+}
+
+void Device::lose() {
+  {
+    const std::lock_guard lock(contexts_mutex_);
+    for (const auto& [id, context] : contexts_) context->device_lost();
+  }
+  compute_.stop();
+  copy_.stop();
+}
+
+} // namespace emu

@@ -1,0 +1,90 @@
+/* One emulated device: its memory, its two engines, its clock and its counters.
+ *
+ * The device clock is made from what commands did (machine::Cost, copy cost), never from
+ * host time. Each engine has its own place on it; the clock stands where the furthest is. */
+#ifndef EMU_DEVICE_H
+#define EMU_DEVICE_H
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "context.h"
+#include "copier.h"
+#include "emu/driver.h"
+#include "engine.h"
+#include "memory.h"
+#include "options.h"
+#include "refusal.h"
+
+namespace emu {
+
+/* What one command did to the counters. */
+struct Work {
+  uint64_t ticks = 0;
+  machine::Cost cost;
+  uint64_t bytes_to_device = 0;
+  uint64_t bytes_from_device = 0;
+  uint64_t copy_ticks = 0;
+  bool launch = false;
+};
+
+class Device {
+ public:
+  Device(const Options& options, uint32_t index);
+  ~Device();
+
+  PhysicalMemory& memory() { return memory_; }
+  machine::Pool& pool() { return pool_; }
+  Copier& copier() { return copier_; }
+  uint64_t tick_budget() const { return tick_budget_; }
+
+  emu_device_info info() const;
+  emu_telemetry telemetry() const;
+  Refusal out_of_memory(uint64_t bytes) const; // names who holds what
+
+  std::shared_ptr<Context> context_create(pid_t owner);
+  void context_destroy(const std::shared_ptr<Context>& context);
+  uint32_t next_queue_id() { return next_queue_id_++; }
+  void attach(const std::shared_ptr<Queue>& queue);
+  void detach(const std::shared_ptr<Queue>& queue);
+  void ring(); // both engines look again
+
+  /* Places a command that is ready at `ready` on the clock of engine `kind`; gives its start. */
+  uint64_t advance(emu_queue_kind kind, uint64_t ready, const Work& work);
+  void progress(emu_queue_kind kind); // an engine completed something that the other may wait for
+  void count_fault() { ++faults_; }
+  void lose(); // tells every client that the device is gone, and stops the engines
+
+ private:
+  Engine& engine(emu_queue_kind kind) { return kind == EMU_QUEUE_COPY ? copy_ : compute_; }
+
+  const uint32_t index_;
+  const std::string node_;
+  const uint64_t tick_budget_;
+  const bool private_;
+  PhysicalMemory memory_;
+  machine::Pool pool_;
+  Copier copier_;
+
+  mutable std::mutex contexts_mutex_;
+  std::map<uint64_t, std::shared_ptr<Context>> contexts_;
+  uint64_t next_context_id_ = 1;
+  std::atomic<uint32_t> next_queue_id_{1};
+
+  mutable std::mutex clock_mutex_; // all that follows
+  uint64_t engine_ticks_[2] = {0, 0};
+  emu_telemetry counters_{};
+  double utilisation_ = 0;
+  double temperature_;
+  std::atomic<uint64_t> faults_{0};
+
+  Engine compute_; // last: their threads use all of the above
+  Engine copy_;
+};
+
+} // namespace emu
+
+#endif

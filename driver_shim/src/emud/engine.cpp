@@ -1,0 +1,154 @@
+#include "engine.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <tuple>
+
+#include "device.h"
+#include "execute.h"
+#include "refusal.h"
+
+namespace emu {
+namespace {
+
+constexpr uint64_t kSpinNs = 100'000;
+
+bool watch(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET; // each ring is an edge: nobody has to read the counter
+  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+} // namespace
+
+Engine::Engine(Device& device, emu_queue_kind kind)
+    : device_(device), kind_(kind), epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!epoll_ || !bell_ || !watch(epoll_.get(), bell_.get())) {
+    throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_DEVICE, format("an engine cannot start: %s", std::strerror(errno)));
+  }
+  thread_ = std::thread([this] { loop(); });
+}
+
+Engine::~Engine() {
+  stop();
+  thread_.join();
+}
+
+void Engine::attach(const std::shared_ptr<Queue>& queue) {
+  {
+    const std::lock_guard lock(mutex_);
+    attached_.push_back(queue);
+    ++generation_;
+  }
+  if (!watch(epoll_.get(), queue->doorbell_fd())) {
+    detach(queue);
+    throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_QUEUE, format("no doorbell: %s", std::strerror(errno)));
+  }
+  knock();
+}
+
+void Engine::detach(const std::shared_ptr<Queue>& queue) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, queue->doorbell_fd(), nullptr);
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase(attached_, queue);
+    ++generation_;
+  }
+  knock();
+}
+
+void Engine::ring() {
+  if (asleep_) knock();
+}
+
+void Engine::ring_if_blocked() {
+  if (asleep_blocked_) knock();
+}
+
+void Engine::stop() {
+  stop_ = true;
+  knock();
+}
+
+void Engine::knock() {
+  const uint64_t one = 1;
+  (void)!write(bell_.get(), &one, sizeof one);
+}
+
+void Engine::loop() {
+  Spin spin(kSpinNs);
+  while (!stop_) {
+    refresh();
+    if (Queue* queue = next()) {
+      serve(*queue);
+      spin.reset();
+    } else if (!spin.again()) {
+      sleep();
+      spin.reset();
+    }
+  }
+}
+
+void Engine::refresh() {
+  if (generation_.load(std::memory_order_acquire) == seen_generation_) return;
+  std::vector<std::shared_ptr<Queue>> before; // let go of only after the lock
+  const std::lock_guard lock(mutex_);
+  before.swap(queues_);
+  queues_ = attached_;
+  seen_generation_ = generation_;
+  for (const auto& queue : queues_) queue->set_sleeping(false);
+}
+
+Queue* Engine::next() {
+  Queue* best = nullptr;
+  const auto rank = [this](const Queue& queue) {
+    return std::tuple(queue.context->last_served[kind_], queue.priority, queue.last_served);
+  };
+  blocked_ = false;
+  for (const auto& queue : queues_) {
+    if (ready(*queue) && (best == nullptr || rank(*queue) < rank(*best))) best = queue.get();
+  }
+  return best;
+}
+
+bool Engine::ready(Queue& queue) {
+  const Context& context = *queue.context;
+  if (queue.destroyed || context.lost || context.ended || context.yielding > 0) return false;
+  switch (queue.peek()) {
+    case Queue::Head::empty: return false;
+    case Queue::Head::malformed: return true;
+    case Queue::Head::ready: break;
+  }
+  if (wait_is_over(queue)) return true;
+  blocked_ = true;
+  return false;
+}
+
+void Engine::serve(Queue& queue) {
+  Context& context = *queue.context;
+  const std::lock_guard running(context.running[kind_]);
+  if (context.ended || context.lost || queue.destroyed) return;
+  queue.last_served = context.last_served[kind_] = ++served_;
+  execute(device_, queue);
+  device_.progress(kind_);
+}
+
+void Engine::sleep() {
+  for (const auto& queue : queues_) queue->set_sleeping(true);
+  asleep_ = true;
+  asleep_blocked_ = true; // before the last look, so that what completes after it rings
+  const bool work = next() != nullptr;
+  asleep_blocked_ = blocked_;
+  if (!work && !stop_ && generation_ == seen_generation_) {
+    epoll_event events[16];
+    epoll_wait(epoll_.get(), events, 16, -1);
+  }
+  asleep_ = asleep_blocked_ = false;
+  for (const auto& queue : queues_) queue->set_sleeping(false);
+}
+
+} // namespace emu

@@ -1,0 +1,66 @@
+/* An engine: the thread that takes commands from the rings of its kind and runs them.
+ *
+ * It serves contexts in turn, within a context the queue of the lowest priority number,
+ * and equal queues in turn. A queue that waits for another does not hold it up. After
+ * its last command it looks on for a short while and then sleeps (ring.h says how it is
+ * woken). */
+#ifndef EMU_ENGINE_H
+#define EMU_ENGINE_H
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "descriptor.h"
+#include "queue.h"
+
+namespace emu {
+
+class Device;
+
+class Engine {
+ public:
+  Engine(Device& device, emu_queue_kind kind); // throws Refusal
+  ~Engine();
+
+  void attach(const std::shared_ptr<Queue>& queue);
+  void detach(const std::shared_ptr<Queue>& queue);
+  void ring();            // look again, if asleep
+  void ring_if_blocked(); // the same, if asleep over a queue that waits for another
+  void stop();            // after the command that runs
+
+ private:
+  void loop();
+  void refresh();
+  Queue* next();
+  bool ready(Queue& queue);
+  void serve(Queue& queue);
+  void sleep();
+  void knock();
+
+  Device& device_;
+  const emu_queue_kind kind_;
+  Descriptor epoll_;
+  Descriptor bell_;
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Queue>> attached_;
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<bool> asleep_{false};
+  std::atomic<bool> asleep_blocked_{false};
+  std::atomic<bool> stop_{false};
+
+  // Of the engine's thread.
+  std::vector<std::shared_ptr<Queue>> queues_;
+  uint64_t seen_generation_ = 0;
+  uint64_t served_ = 0;
+  bool blocked_ = false;
+
+  std::thread thread_;
+};
+
+} // namespace emu
+
+#endif

@@ -1,0 +1,232 @@
+#include "execute.h"
+
+#include <cstring>
+
+#include "emu_constants.h"
+
+namespace emu {
+namespace {
+
+/* Ends the command; what is known beyond it is filled in by `execute`. */
+struct CommandFault {
+  emu_status status;
+  uint64_t address;
+  std::string cause;
+};
+
+CommandFault illegal(std::string cause) { return {EMU_ERROR_ILLEGAL_COMMAND, 0, std::move(cause)}; }
+
+/* Host address of a device range, all of whose pages have the permission. */
+std::byte* range(const machine::AddressSpace& space, uint64_t address, uint64_t bytes, uint8_t permission) {
+  uint64_t bad = address;
+  if (address <= space.bytes && bytes <= space.bytes - address) {
+    uint64_t page = address >> space.page_shift;
+    const uint64_t end = (address + bytes + (uint64_t(1) << space.page_shift) - 1) >> space.page_shift;
+    while (page < end && (__atomic_load_n(&space.pages[page], __ATOMIC_ACQUIRE) & permission) != 0) ++page;
+    if (page >= end || bytes == 0) return space.window + address;
+    bad = std::max(address, page << space.page_shift);
+  }
+  throw CommandFault{EMU_ERROR_PAGE_FAULT, bad,
+                     format("page fault: the command %s %llu bytes at 0x%llx, and no page of the context allows it "
+                            "at 0x%llx",
+                            permission == machine::kPageRead ? "reads" : "writes",
+                            static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(address),
+                            static_cast<unsigned long long>(bad))};
+}
+
+/* A range of a pinned buffer, kept mapped by `held`. */
+std::byte* pinned(const Context& context, uint64_t buffer, uint64_t offset, uint64_t bytes,
+                  std::shared_ptr<const Mapping>& held) {
+  held = context.buffer(buffer);
+  if (!held) throw illegal("the command names pinned memory that is not registered");
+  if (offset > held->bytes() || bytes > held->bytes() - offset) {
+    throw illegal(format("the command leaves its pinned buffer: %llu bytes at offset %llu of %zu",
+                         static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(offset),
+                         held->bytes()));
+  }
+  return static_cast<std::byte*>(held->get()) + offset;
+}
+
+uint64_t copy_ticks(uint64_t bytes) {
+  return constants::kCopyFixedTicks +
+         (bytes + constants::kCopyBytesPerTick - 1) / constants::kCopyBytesPerTick;
+}
+
+/* One run of the command at a queue's head. */
+class Execution {
+ public:
+  Execution(Device& device, Queue& queue)
+      : device_(device), queue_(queue), context_(*queue.context), command_(queue.command()),
+        ready_(queue.ready_ticks()) {}
+
+  void run() {
+    if (!queue_.malformed().empty()) throw illegal(queue_.malformed());
+    switch (CommandKind(command_.kind)) {
+      case CommandKind::launch: return launch();
+      case CommandKind::copy_to_device: return copy_to_device();
+      case CommandKind::copy_from_device: return copy_from_device();
+      case CommandKind::copy_on_device: return copy_on_device();
+      case CommandKind::fill: return fill();
+      case CommandKind::wait: return wait();
+      case CommandKind::timestamp: return timestamp();
+    }
+    throw illegal(format("kind of a command: expected 1 to 7, got %u", command_.kind));
+  }
+
+  emu_activity activity{};
+  Work work;
+  uint64_t ready() const { return ready_; }
+
+ private:
+  void launch() {
+    activity.kind = EMU_ACTIVITY_LAUNCH;
+    std::memcpy(activity.grid, command_.grid, sizeof activity.grid);
+    const auto program = context_.program(command_.target);
+    if (!program) throw illegal("the command launches a program that is not loaded");
+    copy_text(activity.program, machine::name(*program));
+    if (command_.length > queue_.arguments().size()) {
+      throw illegal(format("arguments of a launch: expected at most the %zu bytes that follow, got %llu",
+                           queue_.arguments().size(), static_cast<unsigned long long>(command_.length)));
+    }
+    work.launch = true;
+    machine::Fault fault;
+    const bool ok = machine::run(*program, context_.space(), command_.grid,
+                                 queue_.arguments().first(command_.length), device_.tick_budget(), device_.pool(),
+                                 work.cost, fault);
+    work.ticks = work.cost.ticks;
+    if (!ok) throw CommandFault{fault.status, fault.address, fault.cause};
+  }
+
+  void copied(emu_activity_kind kind, uint64_t bytes) {
+    activity.kind = kind;
+    activity.bytes = bytes;
+    work.ticks = work.copy_ticks = copy_ticks(bytes);
+  }
+
+  void copy_to_device() {
+    copied(EMU_ACTIVITY_COPY_TO_DEVICE, command_.length);
+    std::shared_ptr<const Mapping> held;
+    const std::byte* from = pinned(context_, command_.source, command_.offset, command_.length, held);
+    device_.copier().copy(range(context_.space(), command_.target, command_.length, machine::kPageWrite), from,
+                          command_.length);
+    work.bytes_to_device = command_.length;
+  }
+
+  void copy_from_device() {
+    copied(EMU_ACTIVITY_COPY_FROM_DEVICE, command_.length);
+    std::shared_ptr<const Mapping> held;
+    std::byte* to = pinned(context_, command_.target, command_.offset, command_.length, held);
+    device_.copier().copy(to, range(context_.space(), command_.source, command_.length, machine::kPageRead),
+                          command_.length);
+    work.bytes_from_device = command_.length;
+  }
+
+  void copy_on_device() {
+    copied(EMU_ACTIVITY_COPY_ON_DEVICE, command_.length);
+    std::byte* to = range(context_.space(), command_.target, command_.length, machine::kPageWrite);
+    const std::byte* from = range(context_.space(), command_.source, command_.length, machine::kPageRead);
+    if (to < from + command_.length && from < to + command_.length) {
+      std::memmove(to, from, command_.length);
+    } else {
+      device_.copier().copy(to, from, command_.length);
+    }
+  }
+
+  void fill() {
+    copied(EMU_ACTIVITY_FILL, command_.length);
+    device_.copier().fill(range(context_.space(), command_.target, command_.length, machine::kPageWrite),
+                          uint8_t(command_.source), command_.length);
+  }
+
+  void wait() {
+    activity.kind = EMU_ACTIVITY_WAIT;
+    const auto awaited = queue_.awaited.lock();
+    const uint64_t reached = awaited ? awaited->completed() : context_.retired(command_.target);
+    if (reached < command_.source) {
+      throw illegal("the command waits for a value that its queue will never reach: the queue was destroyed, or is "
+                    "the waiting queue itself");
+    }
+    if (awaited) ready_ = std::max(ready_, awaited->end_ticks(command_.source));
+  }
+
+  void timestamp() {
+    activity.kind = EMU_ACTIVITY_TIMESTAMP;
+    std::shared_ptr<const Mapping> held;
+    std::byte* to = pinned(context_, command_.target, command_.offset, sizeof(emu_timestamp), held);
+    if (command_.offset % alignof(emu_timestamp) != 0) throw illegal("a timestamp has to be 8-byte aligned");
+    const emu_timestamp now{ready_, monotonic_ns()};
+    std::memcpy(to, &now, sizeof now);
+  }
+
+  Device& device_;
+  Queue& queue_;
+  Context& context_;
+  const Command& command_;
+  uint64_t ready_;
+};
+
+const char* mend_of(emu_status status) {
+  switch (status) {
+    case EMU_ERROR_PAGE_FAULT: return "check the addresses and sizes that the command was given";
+    case EMU_ERROR_BUDGET: return "split the work over several launches";
+    default: return "destroy the context and make a new one";
+  }
+}
+
+emu_error error_of(const CommandFault& fault, const Queue& queue, const emu_activity& activity) {
+  emu_error error{};
+  error.size = sizeof error;
+  error.status = fault.status;
+  error.scope = EMU_SCOPE_CONTEXT;
+  error.queue = queue.id;
+  error.command = queue.sequence();
+  error.address = fault.address;
+  std::memcpy(error.program, activity.program, sizeof error.program);
+  copy_text(error.cause, fault.cause);
+  copy_text(error.mend, mend_of(fault.status));
+  return error;
+}
+
+} // namespace
+
+bool wait_is_over(Queue& queue) {
+  const Command& command = queue.command();
+  if (CommandKind(command.kind) != CommandKind::wait) return true;
+  auto awaited = queue.awaited.lock();
+  if (!awaited) queue.awaited = awaited = queue.context->queue(command.target);
+  return !awaited || awaited.get() == &queue || awaited->destroyed || awaited->completed() >= command.source;
+}
+
+void execute(Device& device, Queue& queue) {
+  Context& context = *queue.context;
+  Execution execution(device, queue);
+  emu_activity& activity = execution.activity;
+  activity.start_ns = monotonic_ns();
+  emu_error error{};
+  try {
+    execution.run();
+  } catch (const CommandFault& fault) {
+    error = error_of(fault, queue, activity);
+  }
+  const uint64_t start = device.advance(queue.kind, execution.ready(), execution.work);
+  if (context.recording) {
+    activity.size = sizeof activity;
+    activity.queue = queue.id;
+    activity.status = error.status;
+    activity.command = queue.sequence();
+    activity.correlation = queue.command().correlation;
+    activity.start_ticks = start;
+    activity.end_ticks = start + execution.work.ticks;
+    activity.end_ns = monotonic_ns();
+    if (error.status != EMU_OK) activity.kind = EMU_ACTIVITY_FAULT;
+    context.record(activity);
+  }
+  if (error.status == EMU_OK) {
+    queue.complete(start + execution.work.ticks);
+  } else {
+    device.count_fault();
+    context.fail(error);
+  }
+}
+
+} // namespace emu

@@ -1,0 +1,18 @@
+/* What a command does: checked against the context it came from, run, timed, recorded. */
+#ifndef EMU_EXECUTE_H
+#define EMU_EXECUTE_H
+
+#include "device.h"
+
+namespace emu {
+
+/* False while the command at the head of the queue waits for another queue. */
+bool wait_is_over(Queue& queue);
+
+/* Runs the command at the head of the queue and completes it; a fault loses the context.
+ * The caller holds the context's `running` of this engine. */
+void execute(Device& device, Queue& queue);
+
+} // namespace emu
+
+#endif

@@ -1,0 +1,116 @@
+#include "options.h"
+
+#include <getopt.h>
+#include <sched.h>
+
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+#include "emu/driver.h"
+#include "emu_constants.h"
+
+namespace emu {
+namespace {
+
+constexpr char kUsage[] =
+    R"(emud: the emulated accelerator, as a process.
+
+usage: emud --node DIR/emu0 [options]     serve device nodes
+       emud --private FD [options]        serve the one client at the other end of the socket FD
+
+  --node PATH      Unix socket that is the node of the first device; its name ends in a number
+  --group NAME     group that the nodes (mode 0660) belong to
+  --devices N      devices, each with a node of its own (default 1)
+  --memory BYTES   memory of each device
+  --threads N      host threads that programs run on (default: processors of this host)
+  --tick-budget N  device ticks that one launch may take
+  --interface N    interface number to serve as, for tests of the handshake
+  --foreground     stay in the foreground; otherwise return when the nodes are ready
+  --log FILE       append a line for each event
+  --version, --help
+)";
+
+[[noreturn]] void refuse(const std::string& message) {
+  std::fprintf(stderr, "emud: %s\nTry 'emud --help'.\n", message.c_str());
+  std::exit(2);
+}
+
+uint64_t number(const char* option, const char* text, uint64_t low, uint64_t high) {
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long long value = std::strtoull(text, &end, 10);
+  if (!std::isdigit(static_cast<unsigned char>(text[0])) || *end != '\0' || errno != 0 || value < low ||
+      value > high) {
+    refuse(std::string(option) + ": expected a number from " + std::to_string(low) + " to " + std::to_string(high) +
+           ", got '" + text + "'");
+  }
+  return value;
+}
+
+unsigned processors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? unsigned(CPU_COUNT(&set)) : 1;
+}
+
+size_t number_at(const std::string& node) {
+  size_t at = node.size();
+  while (at > 0 && std::isdigit(static_cast<unsigned char>(node[at - 1]))) --at;
+  return at;
+}
+
+} // namespace
+
+std::string Options::node(uint32_t device) const {
+  if (is_private()) return "";
+  const size_t at = number_at(first_node);
+  return first_node.substr(0, at) + std::to_string(std::strtoul(first_node.c_str() + at, nullptr, 10) + device);
+}
+
+Options parse_options(int argc, char** argv) {
+  Options options;
+  options.memory_bytes = constants::kMemoryBytes;
+  options.tick_budget = constants::kTickBudget;
+  options.threads = processors();
+  options.interface_version = EMU_DRIVER_INTERFACE;
+  static const option table[] = {
+      {"node", required_argument, nullptr, 'n'},       {"private", required_argument, nullptr, 'p'},
+      {"group", required_argument, nullptr, 'g'},      {"devices", required_argument, nullptr, 'd'},
+      {"memory", required_argument, nullptr, 'm'},     {"threads", required_argument, nullptr, 't'},
+      {"tick-budget", required_argument, nullptr, 'b'}, {"interface", required_argument, nullptr, 'i'},
+      {"foreground", no_argument, nullptr, 'f'},       {"log", required_argument, nullptr, 'l'},
+      {"version", no_argument, nullptr, 'v'},          {"help", no_argument, nullptr, 'h'},
+      {nullptr, 0, nullptr, 0}};
+  opterr = 0;
+  for (int given; (given = getopt_long(argc, argv, "", table, nullptr)) != -1;) {
+    switch (given) {
+      case 'n': options.first_node = optarg; break;
+      case 'p': options.private_fd = int(number("--private", optarg, 0, 1 << 20)); break;
+      case 'g': options.group = optarg; break;
+      case 'd': options.devices = uint32_t(number("--devices", optarg, 1, 64)); break;
+      case 'm': {
+        const uint64_t bytes = number("--memory", optarg, constants::kPageBytes, uint64_t(1) << 40);
+        options.memory_bytes = bytes / constants::kPageBytes * constants::kPageBytes;
+        break;
+      }
+      case 't': options.threads = unsigned(number("--threads", optarg, 1, 1024)); break;
+      case 'b': options.tick_budget = number("--tick-budget", optarg, 1, UINT64_MAX); break;
+      case 'i': options.interface_version = uint32_t(number("--interface", optarg, 0, UINT32_MAX)); break;
+      case 'f': options.foreground = true; break;
+      case 'l': options.log = optarg; break;
+      case 'v': std::printf("emud %s, driver interface %d.%d\n", EMU_VERSION, EMU_DRIVER_INTERFACE_MAJOR, EMU_DRIVER_INTERFACE_MINOR); std::exit(0);
+      case 'h': std::fputs(kUsage, stdout); std::exit(0);
+      default: refuse(std::string("expected a known option and its value, got '") + argv[optind - 1] + "'");
+    }
+  }
+  if (optind < argc) refuse(std::string("expected only options, got '") + argv[optind] + "'");
+  if (options.is_private() == !options.first_node.empty()) refuse("expected either --node or --private");
+  if (!options.is_private() && number_at(options.first_node) == options.first_node.size()) {
+    refuse("--node: expected a path that ends in a number, like /dev/emu/emu0, got '" + options.first_node + "'");
+  }
+  if (options.is_private() && options.devices != 1) refuse("--devices: a private emud has one device");
+  return options;
+}
+
+} // namespace emu

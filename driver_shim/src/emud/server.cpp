@@ -1,0 +1,117 @@
+#include "server.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "log.h"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+namespace emu {
+namespace {
+
+constexpr size_t kMaxSessions = 256;
+constexpr int kLookAgainMs = 500;
+
+pid_t peer_of(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 ? peer.pid : 0;
+}
+
+} // namespace
+
+Server::Server(const Options& options, Descriptor signals, std::vector<Node> nodes)
+    : options_(options), signals_(std::move(signals)), epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      session_ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), nodes_(std::move(nodes)) {
+  for (uint32_t index = 0; index < options_.devices; ++index) {
+    devices_.push_back(std::make_unique<Device>(options_, index));
+  }
+  watch(signals_.get());
+  watch(session_ended_.get());
+  for (const Node& node : nodes_) watch(node.fd());
+}
+
+void Server::watch(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_DEVICE, format("epoll: %s", std::strerror(errno)));
+  }
+}
+
+void Server::run() {
+  pid_t client = 0;
+  if (options_.is_private()) {
+    // A forked child of the client may hold the socket open for ever: watch the process too.
+    client = peer_of(options_.private_fd);
+    client_process_ = Descriptor(int(syscall(SYS_pidfd_open, client, 0)));
+    if (client_process_) watch(client_process_.get());
+    admit(*devices_[0], Descriptor(options_.private_fd));
+  }
+  const int timeout = options_.is_private() && !client_process_ ? kLookAgainMs : -1;
+  for (bool serving = true; serving;) {
+    epoll_event events[8];
+    const int count = epoll_wait(epoll_.get(), events, 8, timeout);
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[i].data.fd;
+      if (fd == signals_.get() || (client_process_ && fd == client_process_.get())) serving = false;
+      if (fd == session_ended_.get()) reap();
+      for (size_t node = 0; node < nodes_.size(); ++node) {
+        if (fd == nodes_[node].fd()) accept_client(node);
+      }
+    }
+    if (options_.is_private() && sessions_.empty()) serving = false;
+    if (timeout > 0 && kill(client, 0) != 0 && errno == ESRCH) serving = false;
+  }
+  shut_down();
+}
+
+void Server::accept_client(size_t node) {
+  Descriptor socket(accept4(nodes_[node].fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket) return;
+  if (sessions_.size() >= kMaxSessions) {
+    log("a client was turned away: %zu are served", sessions_.size());
+    return;
+  }
+  admit(*devices_[node], std::move(socket));
+}
+
+void Server::admit(Device& device, Descriptor socket) {
+  sessions_.emplace_back(device, std::move(socket), options_.interface_version, [this] {
+    const uint64_t one = 1;
+    (void)!write(session_ended_.get(), &one, sizeof one);
+  });
+}
+
+void Server::reap() {
+  uint64_t count;
+  (void)!read(session_ended_.get(), &count, sizeof count);
+  sessions_.remove_if([](const Session& session) { return session.has_ended(); });
+}
+
+void Server::shut_down() {
+  log("emud ends, %zu clients are told", sessions_.size());
+  nodes_.clear(); // removed first: nobody new comes
+  for (const auto& device : devices_) device->lose();
+  for (Session& session : sessions_) session.hang_up();
+  // A program that runs for long does not hold up the end: memory is the kernel's to take back.
+  std::thread([] {
+    sleep(2);
+    _exit(0);
+  }).detach();
+  sessions_.clear();
+  devices_.clear();
+}
+
+} // namespace emu

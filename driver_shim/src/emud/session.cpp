@@ -1,0 +1,243 @@
+#include "session.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "log.h"
+#include "socket.h"
+
+namespace emu {
+namespace {
+
+constexpr size_t kMaxContexts = 64; // of one client
+
+template <typename T>
+std::vector<std::byte> payload_of(const T& value) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+  return {bytes, bytes + sizeof value};
+}
+
+/* Which fields a kind of request uses; protocol.h is the contract. */
+struct Shape {
+  bool context, object, value, bytes;
+  size_t fds;
+};
+constexpr Shape kShapes[kRequestKinds + 1] = {
+    {},
+    {false, false, false, false, 0}, // device_info
+    {false, false, false, false, 0}, // telemetry
+    {false, false, false, false, 0}, // context_create
+    {true, false, false, false, 0},  // context_destroy
+    {true, false, false, true, 0},   // memory_alloc
+    {true, true, false, false, 0},   // memory_free
+    {true, false, false, false, 0},  // memory_info
+    {true, false, false, true, 1},   // host_register
+    {true, true, false, false, 0},   // host_unregister
+    {true, false, false, true, 1},   // program_load
+    {true, true, false, false, 0},   // program_unload
+    {true, true, true, false, 0},    // queue_create
+    {true, true, false, false, 0},   // queue_destroy
+    {true, false, false, false, 0},  // fault
+    {true, false, true, false, 0},   // activity_enable
+    {true, false, true, false, 0},   // activity_read
+};
+
+/* What a client may still ask after its context was lost. */
+bool works_when_lost(RequestKind kind) {
+  return kind == RequestKind::context_destroy || kind == RequestKind::fault || kind == RequestKind::memory_info ||
+         kind == RequestKind::activity_enable || kind == RequestKind::activity_read ||
+         kind == RequestKind::queue_destroy || kind == RequestKind::host_unregister ||
+         kind == RequestKind::program_unload || kind == RequestKind::memory_free;
+}
+
+} // namespace
+
+Session::Session(Device& device, Descriptor socket, uint32_t interface_version, std::function<void()> ended)
+    : device_(device), socket_(std::move(socket)), interface_version_(interface_version) {
+  thread_ = std::thread([this, ended = std::move(ended)] {
+    try {
+      serve();
+    } catch (const std::exception& error) { // e.g. no memory on the host: this client goes, others stay
+      log("client %d: session ended: %s", client_, error.what());
+    }
+    for (const auto& [id, context] : contexts_) device_.context_destroy(context);
+    contexts_.clear();
+    hang_up();
+    log("client %d left", client_);
+    ended_ = true;
+    ended();
+  });
+}
+
+Session::~Session() { thread_.join(); }
+
+void Session::hang_up() { shutdown(socket_.get(), SHUT_RDWR); }
+
+bool Session::shake_hands() {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) client_ = peer.pid;
+  Hello hello{};
+  std::vector<Descriptor> fds;
+  Welcome welcome{kWelcomeMagic, interface_version_, EMU_OK, {}};
+  const ssize_t got = receive_message(socket_.get(), &hello, sizeof hello, fds);
+  if (got <= 0) return false;
+  if (got != sizeof hello || hello.magic != kHelloMagic) {
+    welcome.status = EMU_ERROR_VERSION;
+    copy_text(welcome.cause, "the client does not speak this protocol");
+  } else if (!interfaces_meet(hello.interface_version, interface_version_)) {
+    welcome.status = EMU_ERROR_VERSION;
+    copy_text(welcome.cause, format("driver interface of the client is %u.%u, of the device %u.%u",
+                                    hello.interface_version / 1000, hello.interface_version % 1000,
+                                    interface_version_ / 1000, interface_version_ % 1000));
+  }
+  log("client %d came, interface %u: %s", client_, hello.interface_version,
+      welcome.status == EMU_OK ? "served" : welcome.cause);
+  return send_message(socket_.get(), &welcome, sizeof welcome) && welcome.status == EMU_OK;
+}
+
+void Session::serve() {
+  if (!shake_hands()) return;
+  std::vector<std::byte> message;
+  while (true) {
+    Request request;
+    std::vector<Descriptor> fds;
+    const ssize_t got = receive_message(socket_.get(), &request, sizeof request, fds);
+    if (got == 0 || (got < 0 && errno != EMSGSIZE)) return;
+    Answer answer;
+    try {
+      if (got != sizeof request) {
+        throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
+                      format("size of a request: expected %zu bytes", sizeof request));
+      }
+      check(request, fds.size());
+      answer = this->answer(request, fds);
+    } catch (const Refusal& refusal) {
+      answer = Answer{};
+      answer.reply.status = refusal.status;
+      answer.reply.scope = refusal.scope;
+      copy_text(answer.reply.cause, refusal.cause);
+      copy_text(answer.reply.mend, refusal.mend);
+    }
+    answer.reply.kind = got == sizeof request ? request.kind : 0;
+    message.resize(sizeof(Reply) + answer.payload.size());
+    std::memcpy(message.data(), &answer.reply, sizeof(Reply));
+    if (!answer.payload.empty()) {
+      std::memcpy(message.data() + sizeof(Reply), answer.payload.data(), answer.payload.size());
+    }
+    if (!send_message(socket_.get(), message.data(), message.size(), answer.fds.data(), answer.fds.size())) return;
+  }
+}
+
+void Session::check(const Request& request, size_t fds) const {
+  const auto refuse = [](const std::string& cause) {
+    throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND, cause);
+  };
+  if (request.kind == 0 || request.kind > kRequestKinds) {
+    throw Refusal(EMU_ERROR_NOT_SUPPORTED, EMU_SCOPE_COMMAND,
+                  format("kind of a request: expected 1 to %u, got %u", kRequestKinds, request.kind),
+                  "use a client of the device's interface");
+  }
+  const Shape& shape = kShapes[request.kind];
+  if (request.reserved != 0 || (!shape.context && request.context != 0) || (!shape.object && request.object != 0) ||
+      (!shape.value && request.value != 0) || (!shape.bytes && request.bytes != 0)) {
+    refuse(format("request %u: a field that it does not use is not zero", request.kind));
+  }
+  if (fds != shape.fds) refuse(format("request %u: expected %zu descriptors, got %zu", request.kind, shape.fds, fds));
+}
+
+std::shared_ptr<Context> Session::context(const Request& request) const {
+  const auto found = contexts_.find(request.context);
+  if (found == contexts_.end()) {
+    throw Refusal(EMU_ERROR_STALE_HANDLE, EMU_SCOPE_CONTEXT,
+                  format("no context %llu of this client", static_cast<unsigned long long>(request.context)));
+  }
+  if (!works_when_lost(RequestKind(request.kind))) found->second->require_usable();
+  return found->second;
+}
+
+Session::Answer Session::answer(const Request& request, std::vector<Descriptor>& fds) {
+  Answer out;
+  switch (RequestKind(request.kind)) {
+    case RequestKind::device_info: out.payload = payload_of(device_.info()); break;
+    case RequestKind::telemetry: out.payload = payload_of(device_.telemetry()); break;
+    case RequestKind::context_create: {
+      if (contexts_.size() >= kMaxContexts) {
+        throw Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_DEVICE,
+                      format("a client has at most %zu contexts, and they are all taken", kMaxContexts));
+      }
+      const auto made = device_.context_create(client_);
+      contexts_.emplace(made->id, made);
+      out.reply.value = made->id;
+      break;
+    }
+    case RequestKind::context_destroy: {
+      const auto gone = context(request);
+      contexts_.erase(gone->id);
+      device_.context_destroy(gone);
+      break;
+    }
+    case RequestKind::memory_alloc: out.reply.value = context(request)->memory_alloc(request.bytes); break;
+    case RequestKind::memory_free: context(request)->memory_free(request.object); break;
+    case RequestKind::memory_info: out.payload = payload_of(context(request)->memory_info()); break;
+    case RequestKind::host_register:
+      out.reply.value = context(request)->host_register(std::move(fds[0]), request.bytes);
+      break;
+    case RequestKind::host_unregister: context(request)->host_unregister(request.object); break;
+    case RequestKind::program_load: return program_load(request, fds[0]);
+    case RequestKind::program_unload: context(request)->program_unload(request.object); break;
+    case RequestKind::queue_create: return queue_create(request);
+    case RequestKind::queue_destroy: context(request)->queue_destroy(request.object); break;
+    case RequestKind::fault: out.payload = payload_of(context(request)->fault()); break;
+    case RequestKind::activity_enable: context(request)->recording = request.value != 0; break;
+    case RequestKind::activity_read: return activity_read(request);
+  }
+  return out;
+}
+
+Session::Answer Session::queue_create(const Request& request) {
+  Answer out;
+  const auto queue = context(request)->queue_create(request.object, int32_t(request.value));
+  out.reply.value = queue->id;
+  out.reply.count = queue->ring_bytes();
+  out.fds = {queue->ring_fd(), queue->doorbell_fd()};
+  out.keep = queue;
+  return out;
+}
+
+Session::Answer Session::activity_read(const Request& request) {
+  Answer out;
+  const size_t capacity = std::min<uint64_t>(request.value, kActivityBatch);
+  const auto records = context(request)->take_activities(capacity, out.reply.value);
+  out.reply.count = records.size();
+  out.payload.resize(records.size() * sizeof(emu_activity));
+  if (!records.empty()) std::memcpy(out.payload.data(), records.data(), out.payload.size());
+  return out;
+}
+
+Session::Answer Session::program_load(const Request& request, const Descriptor& fd) {
+  const auto into = context(request);
+  // Read from a regular file only: reading a pipe would block the session for ever.
+  struct stat status {};
+  if (request.bytes == 0 || request.bytes > kMaxProgramBytes || fstat(fd.get(), &status) != 0 ||
+      !S_ISREG(status.st_mode) || uint64_t(status.st_size) < request.bytes) {
+    throw Refusal(EMU_ERROR_BAD_PROGRAM, EMU_SCOPE_COMMAND,
+                  format("binary of a program: expected 1 to %llu bytes in a memfd, got %llu",
+                         static_cast<unsigned long long>(kMaxProgramBytes),
+                         static_cast<unsigned long long>(request.bytes)));
+  }
+  std::vector<std::byte> binary(request.bytes);
+  if (pread(fd.get(), binary.data(), binary.size(), 0) != ssize_t(binary.size())) {
+    throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND, format("a program cannot be read: %s", std::strerror(errno)));
+  }
+  Answer out;
+  out.reply.value = into->program_load(binary);
+  out.reply.count = machine::args_bytes(*into->program(out.reply.value));
+  return out;
+}
+
+} // namespace emu

@@ -1,0 +1,55 @@
+/* One client's connection: the handshake, then its requests one after another, on a thread
+ * of its own. When the client goes, for whatever reason, all that it held goes with it. */
+#ifndef EMU_SESSION_H
+#define EMU_SESSION_H
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "descriptor.h"
+#include "device.h"
+#include "protocol.h"
+
+namespace emu {
+
+class Session {
+ public:
+  /* `ended` is called on the session's thread as the last thing it does. */
+  Session(Device& device, Descriptor socket, uint32_t interface_version, std::function<void()> ended);
+  ~Session(); // joins
+  void hang_up(); // the client sees end of file
+  bool has_ended() const { return ended_; }
+
+ private:
+  struct Answer {
+    Reply reply{};
+    std::vector<std::byte> payload;
+    std::vector<int> fds; // owned by someone else
+    std::shared_ptr<void> keep; // ... that is kept until the answer is sent
+  };
+
+  void serve();
+  bool shake_hands();
+  void check(const Request& request, size_t fds) const;
+  Answer answer(const Request& request, std::vector<Descriptor>& fds);
+  Answer activity_read(const Request& request);
+  Answer queue_create(const Request& request);
+  Answer program_load(const Request& request, const Descriptor& fd);
+  std::shared_ptr<Context> context(const Request& request) const;
+
+  Device& device_;
+  const Descriptor socket_;
+  const uint32_t interface_version_;
+  pid_t client_ = 0;
+  std::map<uint64_t, std::shared_ptr<Context>> contexts_;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+} // namespace emu
+
+#endif
