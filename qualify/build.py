@@ -1,16 +1,65 @@
-"""The three wheels, from source to files with digests."""
+"""The three wheels, from source to files with digests.
+
+Each wheel is two stages: the build, and the repair of its platform tag. A build's
+inputs are the package's own source files, the interface folders of the packages
+under it, and what builds it; so a change of one package runs only what depends on
+it. A wheel whose `py-api` is `py3` serves every Python, and no Python is in its
+key; for another wheel the Python is an input.
+
+Sources are laid side by side as in the checkout and seen at a fixed path, so that
+the same sources give the same bytes wherever they are built.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
+from packaging.utils import parse_wheel_filename
+from packaging.version import Version
 
+from qualify import layers, process
 from qualify.engine import Engine
-from qualify.images import Declaration
+from qualify.errors import BuildError, HostError, InputError
+from qualify.images import Declaration, Image
 from qualify.interpreter import Interpreter
-from qualify.stage import Stages
+from qualify.repair import repair
+from qualify.stage import Stages, digest_files, locked, remove_tree, sha256_of
 from qualify.wheelhouse import Closure
+
+EPOCH = 1767225600
+"""2026-01-01: what every file in a wheel is dated, so that time is not in the bytes."""
+CCACHE_BYTES = "2G"
+BUILD_SECONDS = 3600
+_LEFT_OUT = ("tests/", "build/", "dist/")
+
+
+class Package(msgspec.Struct, frozen=True, kw_only=True):
+    """A wheel's source folder, and the folders of the checkout that its build reads."""
+
+    name: str
+    folder: str
+    reads: tuple[str, ...] = ()
+    torch: bool = False
+
+
+PACKAGES = (
+    Package(name="emu-driver-shim", folder="driver_shim"),
+    Package(name="emu-runtime", folder="runtime_pkg", reads=("driver_shim/include",)),
+    Package(
+        name="torch-emu",
+        folder="framework_plugin",
+        reads=("runtime_pkg/include", "driver_shim/include", "driver_shim/spec"),
+        torch=True,
+    ),
+)
 
 
 class Wheel(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +69,15 @@ class Wheel(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     name: str
     version: str
+
+
+class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
+    """What builds: an image of an engine, or this machine. `text` identifies it in a key."""
+
+    text: str
+    python: str
+    engine: Engine | None = None
+    image: str = ""
 
 
 def build_wheels(
@@ -36,4 +94,241 @@ def build_wheels(
     is a stage of its own. `closure` gives the torch headers and libraries.
     Raises BuildError with the end of the build's output.
     """
-    raise NotImplementedError
+    tools = toolchain(stages, engine, declaration.build)
+    sdk = torch_sdk(stages, closure)
+    return tuple(
+        build_wheel(stages, tree, package, tools, interpreter, sdk if package.torch else None)
+        for package in PACKAGES
+    )
+
+
+def toolchain(stages: Stages, engine: Engine, image: Image) -> Toolchain:
+    """The build image of `engine`, made if it is not there; else this machine's compiler."""
+    if engine.has_images:
+        with engine.open_client(layers.STEP_SECONDS) as client:
+            base = layers.base_image(stages, client, image)
+        return Toolchain(text=base.tag, python=image.python, engine=engine, image=base.tag)
+    compiler = os.environ.get("CXX") or "c++"
+    if shutil.which(compiler) is None:
+        raise HostError(
+            "no C++ compiler",
+            expected="a C++20 compiler (GCC 10 or newer)",
+            got=f"no {compiler} on PATH",
+            mend="apt-get install g++, or set CXX",
+        )
+    said = process.run([compiler, "--version"], timeout=30).stdout.splitlines()[0]
+    tools = [f"{name} {version(name)}" for name in ("build", "cmake", "ninja", "scikit-build-core")]
+    libc = str(os.confstr("CS_GNU_LIBC_VERSION"))
+    minor = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return Toolchain(text="; ".join([said, libc, *tools]), python=minor)
+
+
+def torch_sdk(stages: Stages, closure: Closure) -> Path:
+    """`include/` and `lib/` of torch, as much as the plugin compiles and links against.
+
+    One for a torch version, from whichever Python's wheel comes first: what is
+    taken has no Python in it, and libtorch_python stays out.
+    """
+    public = Version(closure.torch).public
+    libraries = ("libtorch.so", "libtorch_cpu.so", "libc10.so", "libtorch_global_deps.so")
+    wanted = ("torch/include/", "torch/version.py", *(f"torch/lib/{name}" for name in libraries))
+
+    def unpack(folder: Path) -> None:
+        with zipfile.ZipFile(closure.torch_wheel) as archive:
+            names = [n for n in archive.namelist() if n.startswith(wanted)]
+            archive.extractall(folder, names)
+
+    inputs = {"torch": public, "machine": os.uname().machine, "version": "1"}
+    return stages.make("torch-sdk", inputs, unpack).path / "torch"
+
+
+def build_wheel(
+    stages: Stages,
+    tree: Path,
+    package: Package,
+    tools: Toolchain,
+    interpreter: Interpreter,
+    sdk: Path | None,
+) -> Wheel:
+    """One wheel, built and repaired, or found by the digest of what goes into it."""
+    names = sources(tree, package)
+    inputs = {
+        "sources": digest_files(tree, names),
+        "toolchain": tools.text,
+        "torch": sdk.parent.name if sdk else "",
+        "epoch": str(EPOCH),
+    }
+    if not _serves_every_python(tree / package.folder / "pyproject.toml"):
+        if tools.engine is not None and tools.python != interpreter.minor:
+            raise BuildError(
+                f"{package.name} is not a py3 wheel and its Python is not in the build image",
+                expected=f"Python {interpreter.minor}",
+                got=tools.python,
+                mend="Build without an engine, or name an image that has it in images.toml",
+            )
+        inputs["python"] = interpreter.version
+
+    def make(folder: Path) -> None:
+        with _laid_out(stages, tree, package, names) as source:
+            _build(stages, source, package, tools, sdk, folder)
+
+    built = stages.make(f"build-{package.name}", inputs, make).path
+    wheel = _only_wheel(built, package)
+    fixed = stages.make(
+        f"repair-{package.name}",
+        {"wheel": f"{wheel.name} {sha256_of(wheel)}", "auditwheel": version("auditwheel")},
+        lambda folder: _repair(wheel, folder),
+    )
+    final = _only_wheel(fixed.path, package)
+    release = str(parse_wheel_filename(final.name)[1])
+    return Wheel(path=final, sha256=sha256_of(final), name=package.name, version=release)
+
+
+def _repair(wheel: Path, folder: Path) -> None:
+    repair(wheel, folder, epoch=EPOCH)
+
+
+def sources(tree: Path, package: Package) -> list[str]:
+    """The files of the checkout that go into a build: tracked, or new and not ignored."""
+    folders = (package.folder, *package.reads)
+    words = ["git", "-C", str(tree), "ls-files", "-z", "--cached", "--others"]
+    listed = process.run([*words, "--exclude-standard", "--", *folders], timeout=60)
+    if listed.ok:
+        found = {name for name in listed.stdout.split("\0") if name}
+    else:  # an unpacked archive of the sources has no git
+        paths = (path for folder in folders for path in (tree / folder).rglob("*"))
+        found = {str(path.relative_to(tree)) for path in paths if "__pycache__" not in path.parts}
+    names = [
+        name
+        for name in sorted(found)
+        if (tree / name).is_file()
+        and not name.removeprefix(f"{package.folder}/").startswith(_LEFT_OUT)
+    ]
+    if f"{package.folder}/pyproject.toml" not in names:
+        raise InputError(
+            f"no sources of {package.name}",
+            expected=f"{package.folder}/pyproject.toml in the checkout",
+            got=str(tree),
+        )
+    return names
+
+
+def _serves_every_python(path: Path) -> bool:
+    project = msgspec.toml.decode(path.read_bytes())
+    settings = project.get("tool", {}).get("scikit-build", {}).get("wheel", {})
+    return str(settings.get("py-api", "")).startswith("py")
+
+
+@contextmanager
+def _laid_out(stages: Stages, tree: Path, package: Package, names: list[str]) -> Iterator[Path]:
+    """A copy of the sources at a path of its own that is the same for every build of `package`."""
+    root = stages.root / "build"
+    root.mkdir(exist_ok=True)
+    with locked(root / f"{package.folder}.lock"):
+        source = root / package.folder
+        remove_tree(source)
+        try:
+            for name in names:
+                (source / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(tree / name, source / name)
+            yield source
+        finally:
+            remove_tree(source)
+
+
+def _build(
+    stages: Stages,
+    source: Path,
+    package: Package,
+    tools: Toolchain,
+    sdk: Path | None,
+    folder: Path,
+) -> None:
+    """Run the build in the container or here, and put the wheel and its log into `folder`."""
+    inside = tools.engine is not None
+    root = "/src" if inside else str(source)
+    torch = "/torch" if inside else str(sdk)
+    ccache = stages.root / "ccache"
+    ccache.mkdir(exist_ok=True)
+    words = ["python3" if inside else sys.executable, "-m", "build", "--wheel", "--no-isolation"]
+    words += ["--skip-dependency-check", "--outdir", f"{root}/dist", f"-Cbuild-dir={root}/build"]
+    if sdk is not None:
+        words.append(f"-Ccmake.define.EMU_TORCH_ROOT={torch}")
+    words.append(f"{root}/{package.folder}")
+    maps = f"-ffile-prefix-map={root}=."
+    if sdk is not None:
+        maps += f" -ffile-prefix-map={torch}=torch"
+    env = {
+        "CFLAGS": maps,
+        "CXXFLAGS": maps,
+        "SOURCE_DATE_EPOCH": str(EPOCH),
+        "CMAKE_GENERATOR": "Ninja",
+        "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count() or 1),
+        "CCACHE_DIR": "/ccache" if inside else str(ccache),
+        "CCACHE_MAXSIZE": CCACHE_BYTES,
+        "CCACHE_BASEDIR": root,
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_COMPILERCHECK": "content",
+        "HOME": "/tmp" if inside else str(source),
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+    }
+    if inside or shutil.which("ccache"):
+        env |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
+    if inside:
+        ok, log = _in_container(tools, source, ccache, sdk, words, env)
+    else:
+        ok, log = _here(words, env)
+    (folder / "build.log").write_text(log)
+    made = sorted((source / "dist").glob("*.whl"))
+    if not ok or len(made) != 1:
+        raise BuildError(
+            f"{package.name} could not be built",
+            expected="one wheel",
+            got=f"{len(made)}; the build said:\n{log.strip()[-3000:]}\n",
+        )
+    shutil.copy2(made[0], folder)
+
+
+def _in_container(
+    tools: Toolchain,
+    source: Path,
+    ccache: Path,
+    sdk: Path | None,
+    words: list[str],
+    env: Mapping[str, str],
+) -> tuple[bool, str]:
+    assert tools.engine is not None
+    volumes = {
+        str(source): {"bind": "/src", "mode": "rw"},
+        str(ccache): {"bind": "/ccache", "mode": "rw"},
+    }
+    if sdk is not None:
+        volumes[str(sdk)] = {"bind": "/torch", "mode": "ro"}
+    user = f"{os.getuid()}:{os.getgid()}"
+    with (
+        tools.engine.open_client(BUILD_SECONDS) as client,
+        layers.step(client, tools.image, volumes=volumes, user=user) as box,
+    ):
+        status, output = box.exec_run(words, environment=dict(env))
+    return status == 0, output.decode(errors="replace")
+
+
+def _here(words: list[str], env: Mapping[str, str]) -> tuple[bool, str]:
+    path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+    kept = {name: os.environ[name] for name in ("CC", "CXX") if name in os.environ}
+    done = process.run(words, env={**kept, **env, "PATH": path}, timeout=BUILD_SECONDS)
+    return done.ok, done.stdout + done.stderr
+
+
+def _only_wheel(folder: Path, package: Package) -> Path:
+    found = sorted(folder.glob("*.whl"))
+    expected = package.name.replace("-", "_")
+    if len(found) != 1 or parse_wheel_filename(found[0].name)[0] != package.name:
+        raise BuildError(
+            f"the build of {package.name} is damaged",
+            expected=f"one wheel {expected}-*.whl",
+            got=", ".join(path.name for path in found) or "nothing",
+            mend=f"Remove {folder} and run again",
+        )
+    return found[0]

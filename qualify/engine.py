@@ -6,9 +6,11 @@ why it took what it took.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import docker
@@ -41,8 +43,20 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     def has_images(self) -> bool:
         return self.kind in (RoomKind.DOCKER, RoomKind.PODMAN)
 
+    @contextlib.contextmanager
+    def open_client(self, timeout: float = 60) -> Iterator[docker.DockerClient]:
+        """`client`, closed at the end."""
+        client = self.client(timeout)
+        try:
+            yield client
+        finally:
+            client.close()
+
     def client(self, timeout: float = 60) -> docker.DockerClient:
-        """A client of the container engine. Raises EngineError where there is none."""
+        """A client of the container engine. Raises EngineError where there is none.
+
+        `timeout` bounds each request, so it is that of the longest step.
+        """
         if not self.has_images:
             raise EngineError(f"a {self.kind.value} room has no container engine")
         try:

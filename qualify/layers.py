@@ -8,7 +8,6 @@ of the base system.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import os
@@ -17,6 +16,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,19 +31,21 @@ from qualify.engine import Engine
 from qualify.errors import EngineError, HostError, RoomError
 from qualify.interpreter import Interpreter
 from qualify.sandbox import Sandbox, plan
-from qualify.stage import Output, Stages, key_of, sha256_of
+from qualify.stage import Output, Stages, key_of, locked, sha256_of
 from qualify.wheelhouse import Closure
 
 if TYPE_CHECKING:
     from qualify.images import Image
 
-VERSION = "1"
+VERSION = "2"
 """Changes when this module makes other bytes from the same declaration."""
 REPOSITORY = "qualify"
 USED_LABEL = "qualify.layer"
 STEP_SECONDS = 1800
 KEPT_BYTES = 40 * 10**9
 VENV = "/opt/venv"
+ADD_USER = "useradd --uid 1000 --create-home room && chmod 755 /home/room"
+"""Open to others, because root without capabilities is one of them."""
 
 
 class Layer(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,16 +65,13 @@ def room_image(
     closure: Closure,
 ) -> Layer:
     """The image of a room: `image`, its own Python or the `moved` one, and the closure."""
-    client = engine.client(timeout=STEP_SECONDS)
-    try:
+    with engine.open_client(STEP_SECONDS) as client:
         base = base_image(stages, client, image)
         python = "/usr/bin/python3"
         if moved is not None:
             base = _interpreter_image(stages, client, image, base, moved, minor)
             python = f"/opt/python/{minor}/bin/python3"
         return _torch_image(stages, client, image, base, python, closure)
-    finally:
-        client.close()
 
 
 def base_image(stages: Stages, client: docker.DockerClient, image: Image) -> Layer:
@@ -106,15 +105,15 @@ def _interpreter_image(
     inputs = {"base": base.tag, "interpreter": moved.key, "version": VERSION}
 
     def make(tag: str) -> None:
-        with _step(client, base.tag) as box:
+        with step(client, base.tag) as box:
             folder = f"/opt/python/{minor}"
-            _shell(box, ["mkdir", "-p", folder])
+            shell(box, ["mkdir", "-p", folder])
             with tempfile.TemporaryFile() as file:
                 with tarfile.open(fileobj=file, mode="w") as archive:
                     archive.add(moved.path, arcname=".", filter=_root_owned)
                 file.seek(0)
                 box.put_archive(folder, file)
-            _shell(box, [f"{folder}/bin/python3", "-c", PROOF])
+            shell(box, [f"{folder}/bin/python3", "-c", PROOF])
             _commit(box, tag)
 
     return _ensure(stages, client, f"{image.name}-python{minor}", inputs, make)
@@ -138,9 +137,9 @@ def _torch_image(
 
     def make(tag: str) -> None:
         wheelhouse = {str(closure.folder): {"bind": "/wheelhouse", "mode": "ro"}}
-        with _step(client, base.tag, volumes=wheelhouse) as box:
+        with step(client, base.tag, volumes=wheelhouse) as box:
             for words in install_words(python):
-                _shell(box, words)
+                shell(box, words)
             _commit(box, tag)
 
     return _ensure(stages, client, f"{image.name}-torch-python{closure.python}", inputs, make)
@@ -214,7 +213,8 @@ def _ensure(
     found = _find(client, tag)
     reused = found is not None
     if found is None:
-        with _lock(stages.root / "images.lock"):
+        wait = partial(stages.progress, f"{name}: another run has it")
+        with locked(stages.root / f"images-{name}.lock", wait=wait):
             found = _find(client, tag)
             if found is None:
                 stages.require_space(name)
@@ -251,7 +251,7 @@ def _from_packages(stages: Stages, client: docker.DockerClient, image: Image, ta
                 "mmdebstrap",
                 "--variant=minbase",
                 f"--include={','.join(image.packages)}",
-                '--customize-hook=chroot "$1" useradd --uid 1000 --create-home room',
+                f"--customize-hook=chroot $1 sh -c '{ADD_USER}'",
                 image.suite,
                 archive,
             ],
@@ -267,17 +267,17 @@ def _from_packages(stages: Stages, client: docker.DockerClient, image: Image, ta
             )
         repository, _, version = tag.rpartition(":")
         client.api.import_image_from_file(str(archive), repository=repository, tag=version)
-    with _step(client, tag) as box:
+    with step(client, tag) as box:
         _commit(box, tag)
 
 
 def _from_upstream(client: docker.DockerClient, image: Image, tag: str) -> None:
     if _find(client, image.upstream) is None:
         client.images.pull(image.upstream)
-    with _step(client, image.upstream, network="bridge") as box:
-        _shell(box, ["apt-get", "update", "-q"])
-        _shell(box, ["apt-get", "install", "-q", "-y", "--no-install-recommends", *image.packages])
-        _shell(box, ["useradd", "--uid", "1000", "--create-home", "room"])
+    with step(client, image.upstream, network="bridge") as box:
+        shell(box, ["apt-get", "update", "-q"])
+        shell(box, ["apt-get", "install", "-q", "-y", "--no-install-recommends", *image.packages])
+        shell(box, ["sh", "-c", ADD_USER])
         _commit(box, tag)
 
 
@@ -292,33 +292,34 @@ def _install_tools(client: docker.DockerClient, image: Image, tag: str) -> None:
                 expected=" ".join(image.tools),
                 got=done.stderr.strip()[-800:],
             )
-        with _step(client, tag) as box:
+        with step(client, tag) as box:
             with io.BytesIO() as buffer:
                 with tarfile.open(fileobj=buffer, mode="w") as archive:
                     archive.add(scratch, arcname="tools", filter=_root_owned)
                 box.put_archive("/tmp", buffer.getvalue())
             install = ["python3", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
-            _shell(box, [*install, "--find-links=/tmp/tools", *image.tools])
-            _shell(box, ["rm", "-r", "/tmp/tools"])
+            shell(box, [*install, "--find-links=/tmp/tools", *image.tools])
+            shell(box, ["rm", "-r", "/tmp/tools"])
             _commit(box, tag)
 
 
 @contextlib.contextmanager
-def _step(
+def step(
     client: docker.DockerClient,
     tag: str,
     *,
     volumes: dict[str, dict[str, str]] | None = None,
     network: str = "none",
+    user: str = "0",
 ) -> Iterator[Any]:
-    """A container in which a layer is made; removed whatever happens."""
+    """A container in which a layer or a wheel is made; removed whatever happens."""
     sweep(client)
     box = client.containers.create(
         tag,
         ["sleep", "infinity"],
         init=True,
         network_mode=network,
-        user="0",
+        user=user,
         volumes=volumes or {},
         labels={OWNER_LABEL: owner.current().text()},
     )
@@ -329,7 +330,7 @@ def _step(
         box.remove(force=True, v=True)
 
 
-def _shell(box: Any, words: Sequence[str]) -> str:
+def shell(box: Any, words: Sequence[str]) -> str:
     status, (out, err) = box.exec_run(list(words), demux=True)
     if status != 0:
         said = (err or out or b"").decode(errors="replace").strip()[-800:]
@@ -341,7 +342,7 @@ def _commit(box: Any, tag: str) -> None:
     """Commit with labels that say what it is and which Python it has (the venv's, if there)."""
     probe = f"for p in {VENV}/bin/python /opt/python/*/bin/python3 python3; do "
     probe += "$p -c 'import platform; print(platform.python_version())' 2>&- && break; done"
-    python = _shell(box, ["sh", "-c", probe]).strip()
+    python = shell(box, ["sh", "-c", probe]).strip()
     repository, _, version = tag.rpartition(":")
     labels = f'LABEL {USED_LABEL}="{tag}" qualify.python="{python}"'
     box.commit(repository=repository, tag=version, changes=[labels, 'CMD ["sleep", "infinity"]'])
@@ -373,13 +374,6 @@ def _bound(stages: Stages, client: docker.DockerClient, *, keep: str) -> None:
             with contextlib.suppress(DockerException):  # in use by a container or a child image
                 client.images.remove(tag)
                 total -= size
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 @contextlib.contextmanager

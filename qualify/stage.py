@@ -277,6 +277,13 @@ def _same_file(handle: int, path: Path) -> bool:
 
 
 @contextlib.contextmanager
+def locked(path: Path, wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """The exclusive lock at `path`; calls `wait` before waiting. The file stays."""
+    with _locked(path, wait=wait):
+        yield
+
+
+@contextlib.contextmanager
 def _locked(path: Path, *, wait: Callable[[], None] | None) -> Iterator[bool]:
     """The exclusive lock at `path`. Without `wait`, yields whether it was free."""
     while True:
