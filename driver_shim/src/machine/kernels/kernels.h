@@ -1,0 +1,64 @@
+/* Kernels: one loop over lanes each, compiled once for each host instruction set (Level).
+ *
+ * Sources in this folder are built several times with different target flags. They hold nothing but functions
+ * in anonymous namespaces and use no standard library templates: an inline function compiled here with AVX-512
+ * could otherwise be the copy that the linker keeps for everyone. */
+#ifndef EMU_MACHINE_KERNELS_H
+#define EMU_MACHINE_KERNELS_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "isa_tables.h"
+
+namespace emu::machine {
+
+/* Lanes that a uniform operand is repeated over; kernels step through vectors by as many. */
+constexpr uint32_t kStep = 64;
+
+/* A vector of elements, or (`uniform`) kStep copies of one. */
+struct Source {
+  const void* data;
+  bool uniform;
+};
+
+/* destination[i] = f(sources[0][i], ...) for i < lanes. The destination may be one of the sources when their
+ * elements have the same size. Predicates are bytes, 0 or 1. */
+using Elementwise = void (*)(void* destination, const Source* sources, uint32_t lanes);
+
+/* *destination = reduction of lanes elements, as 64 bits of a uniform register. */
+using Reduction = void (*)(uint64_t* destination, const void* source, uint32_t lanes);
+
+/* Tiles are row-major with `stride` elements from row to row, a multiple of 64 bytes; what lies between the
+ * columns and the stride may be overwritten. d (rows x columns) += a (rows x depth) * b (depth x columns). */
+struct TileView {
+  void* data;
+  uint32_t stride;
+};
+using MultiplyAdd = void (*)(TileView d, TileView a, TileView b, uint32_t rows, uint32_t columns, uint32_t depth);
+
+/* Each gives null where the specification has no such instruction. */
+struct Kernels {
+  Elementwise (*arithmetic)(Op, Type, uint8_t mode);
+  Elementwise (*transcendental)(Op, Type);
+  Elementwise (*conversion)(Type to, Type from, uint8_t mode);
+  Reduction (*reduction)(Op, Type, uint8_t mode);
+  MultiplyAdd (*multiply_add)(Type);
+};
+
+#define EMU_DECLARE_LEVEL(level)                         \
+  namespace level {                                      \
+  Elementwise arithmetic(Op, Type, uint8_t mode);        \
+  Elementwise transcendental(Op, Type);                  \
+  Elementwise conversion(Type, Type from, uint8_t mode); \
+  Reduction reduction(Op, Type, uint8_t mode);           \
+  MultiplyAdd multiply_add(Type);                        \
+  }
+EMU_DECLARE_LEVEL(baseline)
+EMU_DECLARE_LEVEL(avx2)
+EMU_DECLARE_LEVEL(avx512)
+#undef EMU_DECLARE_LEVEL
+
+}  // namespace emu::machine
+
+#endif

@@ -1,0 +1,183 @@
+/* A launch: blocks handed out to threads, their ticks added up, the lowest fault kept. */
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+
+#include "pool.h"
+
+namespace emu::machine {
+namespace {
+
+constexpr uint64_t kBlocksMost = uint64_t{1} << 40;
+constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
+/* Work below this is done before a worker would have woken up. */
+constexpr uint64_t kWorthWaking = 30000; /* ns */
+constexpr uint64_t kChunk = 20000;       /* ns of blocks that a thread takes at once */
+
+uint64_t now() {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+}
+
+struct Tally {
+  uint64_t core[kCores] = {};
+  uint64_t unit[kUnits] = {};
+
+  void add(uint64_t index, const Block& block) {
+    core[index % kCores] += block.ticks;
+    for (uint32_t u = 0; u < kUnits; ++u) unit[u] += block.unit_ticks[u];
+  }
+  void add(const Tally& other) {
+    for (uint32_t c = 0; c < kCores; ++c) core[c] += other.core[c];
+    for (uint32_t u = 0; u < kUnits; ++u) unit[u] += other.unit[u];
+  }
+};
+
+class Launch {
+ public:
+  Launch(const Program& program, const AddressSpace& space, const uint32_t grid[3], std::span<const std::byte> args,
+         uint64_t budget)
+      : program_(program), space_(space), grid_(grid), args_(args),
+        budget_(budget > kLaunchTicks ? budget - kLaunchTicks : 0),
+        budget_of_all_(budget_ > kNone / kCores ? kNone : budget_ * kCores),
+        blocks_(uint64_t{grid[0]} * grid[1] * grid[2]) {}
+
+  void alone(RegisterFile& file) {
+    Block block = make(file);
+    for (uint64_t i = 0; i < blocks_ && one(block, i, tally_); ++i) continue;
+  }
+
+  void spread(Pool::State& pool) {
+    const uint64_t threads = pool.files.size();
+    uint64_t per_block = 0;
+    const uint64_t done = probe(pool.files[0], per_block);
+    if (done == blocks_) return;
+    const uint64_t fair = (blocks_ - done) / (threads * 4) + 1;
+    const uint64_t chunk = std::min(fair, kChunk / (per_block + 1) + 1);
+    next_.store(done);
+    std::mutex mutex;
+    pool.together([&](unsigned thread) {
+      Tally mine;
+      Block block = make(pool.files[thread]);
+      while (take(block, chunk, mine)) continue;
+      const std::lock_guard lock(mutex);
+      tally_.add(mine);
+    });
+  }
+
+  bool finish(Cost& cost, Fault& fault) const {
+    cost.ticks = kLaunchTicks + *std::max_element(tally_.core, tally_.core + kCores);
+    cost.vector_ticks = tally_.unit[static_cast<unsigned>(Unit::vector)];
+    cost.matrix_ticks = tally_.unit[static_cast<unsigned>(Unit::matrix)];
+    cost.memory_ticks = tally_.unit[static_cast<unsigned>(Unit::memory)];
+    if (fault_block_.load() != kNone) {
+      fault = fault_;
+      return false;
+    }
+    if (spent_.load() <= budget_of_all_ && cost.ticks - kLaunchTicks <= budget_) return true;
+    fault = {};
+    fault.status = EMU_ERROR_BUDGET;
+    std::snprintf(fault.cause, sizeof fault.cause, "the launch used %llu ticks or more, it may use %llu",
+                  static_cast<unsigned long long>(cost.ticks), static_cast<unsigned long long>(budget_ + kLaunchTicks));
+    return false;
+  }
+
+ private:
+  Block make(RegisterFile& file) const { return Block(program_, space_, grid_, args_, budget_, file); }
+
+  /* Does the first blocks on this thread until the rest is known to be worth waking workers for, or done. */
+  uint64_t probe(RegisterFile& file, uint64_t& per_block) {
+    Block block = make(file);
+    const uint64_t start = now();
+    for (uint64_t i = 0; i < blocks_; ++i) {
+      if (!one(block, i, tally_)) return blocks_;
+      const uint64_t done = i + 1;
+      if ((done & i) != 0) continue; /* look at the clock at powers of two */
+      per_block = (now() - start) / done;
+      if ((per_block + 1) * (blocks_ - done) > kWorthWaking) return done;
+    }
+    return blocks_;
+  }
+
+  /* The next chunk of blocks. False when there is no more to do. Chunks are taken in ascending order, so when a
+   * block faults all lower ones are in hand, and are still done: the lowest fault doesn't depend on timing. */
+  bool take(Block& block, uint64_t chunk, Tally& tally) {
+    const uint64_t first = next_.fetch_add(chunk);
+    if (first >= blocks_) return false;
+    const uint64_t end = std::min(blocks_, first + chunk);
+    for (uint64_t i = first; i < end; ++i)
+      if (!one(block, i, tally)) return false;
+    return true;
+  }
+
+  bool one(Block& block, uint64_t i, Tally& tally) {
+    if (i > fault_block_.load(std::memory_order_relaxed)) return false;
+    const bool good = block.run(i);
+    tally.add(i, block);
+    if (!good) {
+      note(i, block.fault);
+      return false;
+    }
+    return spent_.fetch_add(block.ticks, std::memory_order_relaxed) + block.ticks <= budget_of_all_;
+  }
+
+  void note(uint64_t i, const Fault& fault) {
+    const std::lock_guard lock(fault_mutex_);
+    if (i >= fault_block_.load()) return;
+    fault_ = fault;
+    fault_block_.store(i);
+  }
+
+  const Program& program_;
+  const AddressSpace& space_;
+  const uint32_t* grid_;
+  const std::span<const std::byte> args_;
+  const uint64_t budget_;        /* of one core, launch cost taken off */
+  const uint64_t budget_of_all_; /* beyond it some core is beyond its own, so the launch can be ended early */
+  const uint64_t blocks_;
+  std::atomic<uint64_t> next_{0};
+  std::atomic<uint64_t> spent_{0};
+  std::atomic<uint64_t> fault_block_{kNone};
+  std::mutex fault_mutex_;
+  Fault fault_;
+  Tally tally_;
+};
+
+bool refuse(Fault& fault, const std::string& cause) {
+  fault = {};
+  fault.status = EMU_ERROR_INVALID_ARGUMENT;
+  std::snprintf(fault.cause, sizeof fault.cause, "%s", cause.c_str());
+  return false;
+}
+
+bool grid_ok(const uint32_t grid[3], Fault& fault) {
+  uint64_t blocks = 1;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (grid[axis] == 0) return refuse(fault, "grid: expected at least one block along each axis, got none along axis " + std::to_string(axis));
+    if (blocks > kBlocksMost / grid[axis]) return refuse(fault, "grid: expected at most 2^40 blocks, got more");
+    blocks *= grid[axis];
+  }
+  return true;
+}
+
+}  // namespace
+
+bool run(const Program& program, const AddressSpace& space, const uint32_t grid[3], std::span<const std::byte> args,
+         uint64_t tick_budget, Pool& pool, Cost& cost, Fault& fault) {
+  cost = {};
+  if (!grid_ok(grid, fault)) return false;
+  if (args.size() != program.args())
+    return refuse(fault, "arguments: expected the " + std::to_string(program.args()) + " bytes of .args, got " + std::to_string(args.size()));
+  Launch launch(program, space, grid, args, tick_budget);
+  if (const std::unique_lock user(pool.state().user, std::try_to_lock); user.owns_lock()) {
+    if (pool.threads() > 1) launch.spread(pool.state());
+    else launch.alone(pool.state().files[0]);
+  } else {
+    RegisterFile file;
+    launch.alone(file);
+  }
+  return launch.finish(cost, fault);
+}
+
+}  // namespace emu::machine
