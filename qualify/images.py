@@ -14,13 +14,13 @@ import hashlib
 import platform
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
-from qualify import container, layers, sandbox
+from qualify import container, layers, matrix, sandbox
 from qualify import plain as plain_walls
 from qualify.engine import Engine, RoomKind
-from qualify.errors import InputError
 from qualify.interpreter import Interpreter, transplant
 from qualify.room import RoomFacts, RoomSpec
 from qualify.stage import Stages
@@ -37,38 +37,20 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     python: str
     packages: tuple[str, ...]
     tools: tuple[str, ...] = ()
-    upstream: str = ""
+    upstream: Annotated[str, msgspec.Meta(pattern="^(|.+@sha256:[0-9a-f]{64})$")] = ""
+    """An image of a registry, by digest only: a tag moves."""
 
 
 class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`containers/images.toml` as typed data."""
 
     build: Image
-    room: tuple[Image, ...]
+    room: Annotated[tuple[Image, ...], msgspec.Meta(min_length=2)]
 
 
 def load(path: Path) -> Declaration:
-    """Read the declaration; InputError names file, key and what was expected."""
-    try:
-        declaration = msgspec.toml.decode(path.read_bytes(), type=Declaration)
-    except FileNotFoundError as error:
-        raise InputError("no declaration of images", expected="a file", got=str(path)) from error
-    except msgspec.DecodeError as error:
-        raise InputError(f"{path} is not a declaration of images: {error}") from error
-    if len(declaration.room) < 2:
-        raise InputError(
-            f"{path}: too few [[room]] tables",
-            expected="two, of two operating systems",
-            got=str(len(declaration.room)),
-        )
-    for image in (declaration.build, *declaration.room):
-        if image.upstream and "@sha256:" not in image.upstream:
-            raise InputError(
-                f"{path}: upstream of {image.name!r} may move",
-                expected="NAME@sha256:DIGEST",
-                got=image.upstream,
-            )
-    return declaration
+    """Read the declaration; InputError names file, line, key and what was expected."""
+    return matrix.load(path, Declaration)
 
 
 def prepare_rooms(

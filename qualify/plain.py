@@ -6,7 +6,6 @@ nothing. It hides nothing of the machine and bounds nothing, and a record says s
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,4 +69,4 @@ def sweep(scratch: Path) -> None:
     """Remove the folders of runs that are dead."""
     for folder in scratch.iterdir():
         if not owner.parse(folder.name.rpartition("-")[0]).alive():
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)

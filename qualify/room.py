@@ -184,7 +184,7 @@ class Room:
     def _prove_clean(self) -> None:
         """Raise RoomError if a hidden folder can be seen, under its own path or another."""
         mounts = self.run(["cat", "/proc/self/mountinfo"], timeout=60).stdout
-        for folder in self.spec.hidden:
+        for folder in filter(Path.is_dir, self.spec.hidden):
             device, inner = host_location(folder)
             for place in sorted({str(folder), *views(mounts, device, inner)}):
                 # A probe that is really there outside: what the folder holds, not its name alone.

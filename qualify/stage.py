@@ -7,8 +7,9 @@ done in a temporary sibling and renamed when complete, so a folder under its key
 is whole by construction. `<key>.json` beside it says the inputs and the size,
 and its modification time is the last use.
 
-A lock per key keeps two runs from doing the same work twice, and a shared lock
-is held while a run may still read an output, so that nobody evicts it.
+Each key has two locks. `.<key>.lock` is held while the output is made or removed,
+so that two runs don't do the same work twice. `.<key>.use` is shared by the runs
+that may still read the output, so that nobody evicts it under them.
 """
 
 from __future__ import annotations
@@ -129,9 +130,9 @@ class Stages:
             return True
         if not folder.is_dir():
             return False
-        handle = _open_lock(_lock_of(folder))
+        handle = _open_lock(_use_of(folder))
         fcntl.flock(handle, fcntl.LOCK_SH)
-        if not (folder.is_dir() and _same_file(handle, _lock_of(folder))):
+        if not (folder.is_dir() and _same_file(handle, _use_of(folder))):
             os.close(handle)
             return False
         self._held[folder] = handle
@@ -183,15 +184,18 @@ class Stages:
             if total <= bound:
                 return
             folder = path.with_suffix("")
-            with _locked(_lock_of(folder), wait=None) as taken:
-                if taken:
+            with (
+                _locked(_lock_of(folder), wait=None) as taken,
+                _locked(_use_of(folder), wait=None) as unused,
+            ):
+                if taken and unused:
                     self.progress(f"{folder.parent.name}: removing {folder.name[:12]}")
                     grave = folder.with_name(f".{folder.name}.tmp")
                     with contextlib.suppress(FileNotFoundError):
                         folder.rename(grave)
                     remove_tree(grave)
-                    path.unlink(missing_ok=True)
-                    _lock_of(folder).unlink(missing_ok=True)
+                    for file in (path, _lock_of(folder), _use_of(folder)):
+                        file.unlink(missing_ok=True)
                     total -= size
 
     def _sweep(self) -> None:
@@ -262,6 +266,10 @@ def _entry_of(folder: Path) -> Path:
 
 def _lock_of(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.lock")
+
+
+def _use_of(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.use")
 
 
 def _open_lock(path: Path) -> int:

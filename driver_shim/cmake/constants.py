@@ -38,7 +38,11 @@ CONSTANTS = [
 def main() -> None:
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
     machine = tomllib.loads(source.read_text())
-    lines = ["// Made from spec/machine.toml by cmake/constants.py.", "#pragma once", "#include <cstdint>"]
+    lines = [
+        "// Made from spec/machine.toml by cmake/constants.py.",
+        "#pragma once",
+        "#include <cstdint>",
+    ]
     lines.append("namespace emu::constants {")
     for kind, name, path in CONSTANTS:
         value = machine

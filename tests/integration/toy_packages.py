@@ -67,7 +67,9 @@ def write(tree: Path, *, api: str = "py3") -> None:
         head = {"driver_shim": "driver.h", "runtime_pkg": "runtime.h"}.get(folder)
         if head:
             (root / f"include/emu/{head}").write_text("#define ANSWER 42\n")
-    answer = 'extern "C" __attribute__((visibility("default"))) int answer() {{ return {value}; }}\n'
+    answer = (
+        'extern "C" __attribute__((visibility("default"))) int answer() {{ return {value}; }}\n'
+    )
     for folder, head in (("driver_shim", "driver.h"), ("runtime_pkg", "driver.h")):
         text = f"#include <emu/{head}>\n" + answer.format(value="ANSWER")
         (tree / folder / "src/answer.cpp").write_text(text)

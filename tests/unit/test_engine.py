@@ -1,0 +1,71 @@
+"""Which engine is taken, and what is said of one that is not there or does not answer."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from qualify import engine
+from qualify.engine import RoomKind
+from qualify.errors import EngineError, InputError
+
+
+@pytest.fixture
+def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A socket that accepts (its backlog does) and never answers, where docker is looked for."""
+    path = tmp_path / "docker.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen(8)
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+        yield path
+
+
+@pytest.mark.parametrize("asked", ["auto", "docker"])
+def test_an_engine_that_hangs_is_an_error_soon(asked: str, silent: Path) -> None:
+    start = time.monotonic()
+    with pytest.raises(EngineError, match=r"accepts connections .* does not answer") as caught:
+        engine.choose(asked)
+    assert time.monotonic() - start < 10
+    assert "--room sandbox" in str(caught.value)
+
+
+@pytest.fixture
+def absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DOCKER_HOST", "CONTAINER_HOST"):
+        monkeypatch.setenv(name, f"unix://{tmp_path}/none.sock")
+
+
+@pytest.mark.parametrize("asked", ["docker", "podman"])
+def test_an_engine_asked_for_and_not_there(asked: str, absent: None) -> None:
+    with pytest.raises(EngineError, match=f"no {asked} on this machine .*no socket.*Start"):
+        engine.choose(asked)
+
+
+def test_without_an_engine_the_note_says_why(absent: None) -> None:
+    chosen = engine.choose("auto")
+    assert chosen.kind in (RoomKind.SANDBOX, RoomKind.PLAIN) and not chosen.has_images
+    assert "docker: no socket" in chosen.note
+
+
+def test_a_socket_that_nobody_listens_at_is_no_engine(
+    tmp_path: Path, absent: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "stale.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+    assert "docker: nothing listens" in engine.choose("auto").note
+
+
+def test_an_unknown_word_names_those_that_are() -> None:
+    with pytest.raises(InputError, match="auto, docker, podman, sandbox, plain, got 'vm'"):
+        engine.choose("vm")
+
+
+def test_plain_is_taken_when_asked() -> None:
+    assert engine.choose("plain").kind is RoomKind.PLAIN

@@ -1,0 +1,158 @@
+"""The stage cache: same inputs, same folder; nothing half-made; bounded; safe beside others."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from qualify.errors import HostError
+from qualify.stage import Stages, cache_root, digest_files, key_of, remove_tree
+
+
+def cache(root: Path, **options: int) -> Stages:
+    return Stages(root, **{"keep_free": 0, **options})
+
+
+def write(text: str) -> Callable[[Path], None]:
+    def work(folder: Path) -> None:
+        (folder / "file").write_text(text)
+
+    return work
+
+
+def fill(size: int) -> Callable[[Path], None]:
+    return write("x" * size)
+
+
+def test_the_second_time_nothing_runs(tmp_path: Path) -> None:
+    first = cache(tmp_path).make("a", {"in": "1"}, write("one"))
+    runs: list[Path] = []
+    second = cache(tmp_path).make("a", {"in": "1"}, runs.append)
+    assert not first.reused and second.reused and not runs
+    assert second.path == first.path and (second.path / "file").read_text() == "one"
+
+
+def test_each_input_is_in_the_key() -> None:
+    keys = {
+        key_of("a", {"x": "1"}),
+        key_of("b", {"x": "1"}),
+        key_of("a", {"x": "2"}),
+        key_of("a", {"y": "1"}),
+        key_of("a", {"x": "1", "y": "1"}),
+    }
+    assert len(keys) == 5
+    assert key_of("a", {"x": "1", "y": "2"}) == key_of("a", {"y": "2", "x": "1"})
+
+
+def test_failed_work_leaves_nothing(tmp_path: Path) -> None:
+    def broken(folder: Path) -> None:
+        (folder / "half").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cache(tmp_path).make("a", {}, broken)
+    assert not [path for path in tmp_path.rglob("*") if path.name == "half"]
+    assert not cache(tmp_path).make("a", {}, write("whole")).reused
+
+
+def test_leftovers_of_a_killed_run_are_swept(tmp_path: Path) -> None:
+    left = tmp_path / "stages/a" / f".{key_of('a', {})}.tmp"
+    left.mkdir(parents=True)
+    (left / "half").touch()
+    cache(tmp_path)
+    assert not left.exists()
+
+
+def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
+    paths = []
+    for number in range(3):
+        stages = cache(tmp_path, bound=2500)
+        paths.append(stages.make("a", {"n": str(number)}, fill(1000)).path)
+        stages.close()
+        age = time.time() - 100 + number
+        os.utime(paths[-1].with_name(paths[-1].name + ".json"), (age, age))
+        if number == 1:  # used again: now the newest
+            again = cache(tmp_path, bound=2500)
+            again.make("a", {"n": "0"}, fill(1000))
+            again.close()
+    assert [path.exists() for path in paths] == [True, False, True]
+
+
+def test_what_a_run_holds_is_not_evicted(tmp_path: Path) -> None:
+    holder = cache(tmp_path)
+    held = holder.make("a", {"n": "held"}, fill(1000))
+    cache(tmp_path, bound=1500).make("a", {"n": "new"}, fill(1000))
+    assert held.path.exists()
+    holder.close()
+    cache(tmp_path, bound=1500).make("a", {"n": "newer"}, fill(1000))
+    assert not held.path.exists()
+
+
+def test_a_full_disk_is_said_before_work_starts(tmp_path: Path) -> None:
+    stages = cache(tmp_path, keep_free=10**18)
+    with pytest.raises(HostError, match=r"too full: expected at least .* GB free, got"):
+        stages.make("a", {}, write("never"))
+
+
+def test_two_runs_do_the_work_once(tmp_path: Path) -> None:
+    runs = []
+    barrier = threading.Barrier(2)
+
+    def slow(folder: Path) -> None:
+        runs.append(folder)
+        time.sleep(0.3)
+
+    def one() -> None:
+        stages = cache(tmp_path)
+        barrier.wait()
+        outputs.append(stages.make("a", {}, slow))
+
+    outputs: list[object] = []
+    threads = [threading.Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(runs) == 1 and len(outputs) == 2
+
+
+def test_long_work_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qualify.stage.BEAT_SECONDS", 0.05)
+    said: list[str] = []
+    stages = Stages(tmp_path, keep_free=0, progress=said.append)
+    stages.make("slow", {}, lambda folder: time.sleep(0.2))
+    assert said[0] == "slow: making" and said[-1].startswith("slow: done in")
+    assert "slow: 0 s" in said
+
+
+def test_the_digest_sees_names_bytes_and_the_execute_bit(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+    digests = {digest_files(tmp_path, ["a"])}
+    (tmp_path / "a").chmod(0o755)
+    digests.add(digest_files(tmp_path, ["a"]))
+    (tmp_path / "a").write_text("b")
+    digests.add(digest_files(tmp_path, ["a"]))
+    (tmp_path / "a").rename(tmp_path / "b")
+    digests.add(digest_files(tmp_path, ["b"]))
+    assert len(digests) == 4
+
+
+def test_a_folder_without_permissions_is_removed(tmp_path: Path) -> None:
+    inner = tmp_path / "tree/closed"
+    inner.mkdir(parents=True)
+    (inner / "file").touch()
+    inner.chmod(0)
+    remove_tree(tmp_path / "tree")
+    assert not (tmp_path / "tree").exists()
+
+
+def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QUALIFY_CACHE", raising=False)
+    assert cache_root(tmp_path) == tmp_path / ".cache"
+    monkeypatch.setenv("QUALIFY_CACHE", "/elsewhere")
+    assert cache_root(tmp_path) == Path("/elsewhere")
