@@ -95,6 +95,9 @@ GATES = Gates(
 POLICY = Policy(claim_kinds=(StatementKind.FOCUSED_TEST, StatementKind.WORKLOAD_RESULT))
 
 
+Events = list[dict[str, Any]]
+
+
 def check(id: str, *outcomes: str, cases: Sequence[str] = ("",), **more: Any) -> dict[str, Any]:
     """A check and what became of its cases: one outcome, or one for each case; "" for not run."""
     planned = {
@@ -109,9 +112,9 @@ def check(id: str, *outcomes: str, cases: Sequence[str] = ("",), **more: Any) ->
     return {"plan": planned, "outcomes": list(given) * (len(cases) if len(given) == 1 else 1)}
 
 
-def events(*checks: dict[str, Any], gate: int = 0, end: int | None = 0) -> list[dict[str, Any]]:
+def events(*checks: dict[str, Any], gate: int = 0, end: int | None = 0) -> Events:
     """The events that a gate writes when its checks go like this; no `end` for a crash."""
-    lines: list[dict[str, Any]] = [
+    lines: Events = [
         {
             "event": "plan",
             "protocol": 1,
@@ -217,8 +220,9 @@ class World:
         self.asked.append(Asked(place, gate, key))
         return name
 
-    def fill(self, *, kind: RoomKind = RoomKind.DOCKER, **reports: list[dict[str, Any]]) -> World:
+    def fill(self, *, kind: RoomKind = RoomKind.DOCKER, **reports: Events) -> World:
         """Two rooms with gates 0, 1 and 7 passed, but for the gates named (gate0=...)."""
+        assert set(reports) <= {"gate0", "gate1", "gate7"}
         for name, os in (("debian12", "12"), ("debian13", "13")):
             for gate in (0, 1, 7):
                 usual = [check(f"gate{gate}.a.one")]

@@ -19,7 +19,6 @@ from samples import (
     waiver,
 )
 
-from qualify import evidence
 from qualify.claim import Verdict
 from qualify.engine import RoomKind
 from qualify.errors import InputError
@@ -228,15 +227,10 @@ def test_a_record_that_says_hardware_satisfies_nothing_emulated(world: World) ->
 
 def test_outcomes_that_do_not_follow_are_refused(world: World) -> None:
     lines = jsonl(events(check("gate0.a.one", "failed"), end=1))
-    good = evidence.results(*_facts(jsonl(events(check("gate0.a.one")))))
+    good = make_record(jsonl(events(check("gate0.a.one")))).predicate.results
     world.add(lines, key="a" * 64, results=good)
     verdict = world.fill().decide()
     assert "do not follow from the attempts" in verdict.reasons[0].what
-
-
-def _facts(lines: bytes) -> tuple[object, object]:
-    made = make_record(lines).predicate
-    return made.planned, made.attempts
 
 
 def test_an_untrusted_key_denies(world: World) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import OUTCOMES, World, check, events, waiver
+from samples import OUTCOMES, Events, World, check, events, waiver
 
 from qualify import evidence, index
 from qualify.errors import EvidenceError
@@ -30,10 +30,17 @@ waivers = st.lists(
 )
 
 
+Reports = dict[str, Events]
+
+
+def fill(folder: Path, made: Reports) -> World:
+    return World(folder).fill(gate0=made["gate0"], gate1=made["gate1"], gate7=made["gate7"])
+
+
 @st.composite
-def reports(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
+def reports(draw: st.DrawFn) -> Reports:
     """What gates 0, 1 and 7 write: one required check, one of two cases, and perhaps no end."""
-    made: dict[str, list[dict[str, Any]]] = {}
+    made: Reports = {}
     for gate in (0, 1, 7):
         checks = [
             check(f"gate{gate}.a.one"),
@@ -49,11 +56,11 @@ def reports(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
 @PROFILE
 @given(reports(), waivers, st.data())
 def test_taking_evidence_away_never_helps(
-    made: dict[str, list[dict[str, Any]]], waived: list[Any], data: st.DataObject
+    made: Reports, waived: list[Any], data: st.DataObject
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        world = World(folder).fill(**made)
+        world = fill(folder, made)
         world.waivers = waived
         before = world.decide()
         assert before.claim != bool(before.reasons)
@@ -87,10 +94,10 @@ def test_taking_evidence_away_never_helps(
 @PROFILE
 @given(reports(), waivers, st.data())
 def test_taking_a_line_of_a_report_away_never_helps(
-    made: dict[str, list[dict[str, Any]]], waived: list[Any], data: st.DataObject
+    made: Reports, waived: list[Any], data: st.DataObject
 ) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        world = World(Path(one)).fill(**made)
+        world = fill(Path(one), made)
         world.waivers = waived
         if world.decide().claim:
             return
@@ -99,7 +106,7 @@ def test_taking_a_line_of_a_report_away_never_helps(
         gone = data.draw(st.integers(0, len(lines) - 1))
         less = {**made, gate: lines[:gone] + lines[gone + 1 :]}
         try:
-            world = World(Path(other)).fill(**less)
+            world = fill(Path(other), less)
         except EvidenceError:
             return  # a report that can't be read makes no record at all
         world.waivers = waived
@@ -108,11 +115,9 @@ def test_taking_a_line_of_a_report_away_never_helps(
 
 @PROFILE
 @given(reports(), waivers, st.randoms(use_true_random=False))
-def test_order_does_not_matter(
-    made: dict[str, list[dict[str, Any]]], waived: list[Any], random: Any
-) -> None:
+def test_order_does_not_matter(made: Reports, waived: list[Any], random: Any) -> None:
     with tempfile.TemporaryDirectory() as name:
-        world = World(Path(name)).fill(**made)
+        world = fill(Path(name), made)
         world.waivers = list(waived)
         before = world.decide()
         records = list(evidence.read_all(Path(name)).items())

@@ -1,0 +1,281 @@
+"""Break it, and see it refuse: tiny gates in real rooms, judged from their real records."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import shutil
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from qualify import engine, evidence, gate, images, index, interpreter, owner, pipeline, wheelhouse
+from qualify.claim import Asked, Question, Verdict
+from qualify.container import OWNER_LABEL
+from qualify.engine import RoomKind
+from qualify.errors import EngineError
+from qualify.gate import Inputs
+from qualify.matrix import Cells, Gates, Layer, load
+from qualify.room import RoomSpec
+from qualify.stage import Stages, cache_root
+from qualify.verdict import decide
+
+TREE = Path(__file__).parents[2]
+TIER = """
+[[tiers]]
+name = "tiny"
+gates = [0]
+obligations = ["B1"]
+rooms = 1
+distinct_os = 1
+room_kinds = ["docker", "podman", "sandbox", "plain"]
+"""
+SUITE = """
+import os, pathlib, time
+import pytest
+def check(id): return pytest.mark.check(id, obligations=["B1"], kind="focused test")
+@check("gate0.a.one")
+def test_one():
+    import sample_of_a_wheel
+@check("gate0.a.two")
+def test_two():
+    {two}
+@check("gate0.a.three")
+def test_three(): pass
+"""
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture(scope="session")
+def stages() -> Stages:
+    return Stages(cache_root(TREE), progress=lambda line: print(line, file=sys.stderr))
+
+
+def prepare(stages: Stages, kind: str) -> RoomSpec:
+    """The first room of this Python, with the real closure of torch."""
+    try:
+        chosen = engine.choose(kind)
+    except EngineError as error:
+        pytest.skip(str(error))
+    found = interpreter.find()
+    closure = wheelhouse.fetch(stages, found, TREE / "matrix" / "constraints.txt")
+    declared = images.load(TREE / "containers" / "images.toml")
+    return images.prepare_rooms(stages, chosen, declared, found, closure, (TREE,))[0]
+
+
+@pytest.fixture(scope="session", params=["docker", "sandbox"])
+def spec(request: pytest.FixtureRequest, stages: Stages) -> RoomSpec:
+    return prepare(stages, request.param)
+
+
+@pytest.fixture(scope="session")
+def container(stages: Stages) -> RoomSpec:
+    return prepare(stages, "docker")
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small pure wheel, by hand."""
+    path = tmp_path_factory.mktemp("wheel") / "sample_of_a_wheel-1.0-py3-none-any.whl"
+    info = "sample_of_a_wheel-1.0.dist-info"
+    files = {
+        "sample_of_a_wheel.py": "",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: sample-of-a-wheel\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    lines = [f"{info}/RECORD,,"]
+    for name, text in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=")
+        lines.append(f"{name},sha256={digest.decode()},{len(text)}")
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in {**files, f"{info}/RECORD": "\n".join(lines) + "\n"}.items():
+            archive.writestr(name, text)
+    return path
+
+
+class Lab:
+    """One tiny gate, its evidence, and the verdict on it."""
+
+    def __init__(self, folder: Path, stages: Stages, wheel: Path) -> None:
+        self.folder, self.stages, self.wheel = folder, stages, wheel
+        self.evidence = folder / "evidence"
+        self.suites = folder / "suites"
+        (self.suites / "gate0_health").mkdir(parents=True)
+        for name in ("conftest.py", "pytest.ini"):
+            shutil.copy(TREE / "tests" / "gates" / name, self.suites)
+        text = (TREE / "matrix" / "gates.toml").read_text().split("[[tiers]]")[0] + TIER
+        (folder / "gates.toml").write_text(text)
+        gates = load(folder / "gates.toml", Gates)
+        health = msgspec.structs.replace(gates.gates[0], required=("gate0.a.one",))
+        self.gates = msgspec.structs.replace(gates, gates=(health, *gates.gates[1:]))
+        self.cell = load(TREE / "matrix" / "cells.toml", Cells).cells[0]
+        self.asked: list[Asked] = []
+
+    def suite(self, two: str = "pass", text: str | None = None) -> None:
+        path = self.suites / "gate0_health" / "test_health.py"
+        path.write_text(SUITE.format(two=two) if text is None else text)
+
+    def inputs(self, spec: RoomSpec) -> Inputs:
+        health = self.gates.gates[0]
+        return Inputs(
+            cell=self.cell,
+            gate=health,
+            suite=gate.read_suite(self.suites, health),
+            wheels=(self.wheel,),
+            digests=self.digests(),
+            closure="c" * 64,
+            room=spec,
+        )
+
+    def run(self, spec: RoomSpec) -> Verdict:
+        inputs = self.inputs(spec)
+        pipeline.run_gate(inputs, self.evidence, self.stages)
+        self.asked = [Asked(spec.facts.name, 0, inputs.key)]
+        return self.decide()
+
+    def decide(self, wheels: dict[str, str] | None = None) -> Verdict:
+        question = Question(
+            tier="tiny", cell=self.cell, wheels=wheels or self.digests(), asked=tuple(self.asked)
+        )
+        matrix = pipeline.read_matrix(TREE)
+        return decide(
+            policy=matrix.policy,
+            gates=self.gates,
+            question=question,
+            index=index.read(self.evidence),
+            records=evidence.read_all(self.evidence),
+            waivers=(),
+            today=datetime.date(2026, 1, 1),
+        )
+
+    def digests(self) -> dict[str, str]:
+        return {self.wheel.name: evidence.digest(self.wheel.read_bytes())}
+
+
+@pytest.fixture
+def lab(tmp_path: Path, stages: Stages, wheel: Path) -> Iterator[Lab]:
+    made = Lab(tmp_path, stages, wheel)
+    made.suite()
+    yield made
+
+
+def reasons(verdict: Verdict) -> set[tuple[str, Layer, str]]:
+    assert not verdict.claim
+    return {(reason.check, reason.layer, reason.what) for reason in verdict.reasons}
+
+
+def test_a_good_gate_is_a_claim_and_is_not_run_again(lab: Lab, spec: RoomSpec) -> None:
+    verdict = lab.run(spec)
+    assert verdict.reasons == ()
+    assert verdict.claim
+    assert (verdict.rows[0].planned, verdict.rows[0].passed) == (3, 3)
+    assert lab.run(spec) == verdict
+    assert [output.reused for output in lab.stages.timings[-2:]] == [False, True]
+
+
+def test_a_gate_that_crashes_half_way(lab: Lab, spec: RoomSpec) -> None:
+    lab.suite("os.kill(os.getpid(), 11)")
+    found = reasons(lab.run(spec))
+    assert {(check, layer) for check, layer, _ in found} == {
+        ("", Layer.PIPELINE),
+        ("gate0.a.two", Layer.DRIVER),
+        ("gate0.a.three", Layer.DRIVER),
+    }
+    assert any("ended with status -11 before its end" in what for _, _, what in found)
+
+
+def test_a_gate_that_plans_no_checks(lab: Lab, spec: RoomSpec) -> None:
+    lab.suite(text="")
+    assert ("", Layer.PIPELINE, "the gate planned no checks") in reasons(lab.run(spec))
+
+
+def test_a_skipped_check(lab: Lab, spec: RoomSpec) -> None:
+    lab.suite("pytest.skip('no time')")
+    ((check, layer, what),) = reasons(lab.run(spec))
+    assert (check, layer) == ("gate0.a.two", Layer.DRIVER)
+    assert what == "skipped: Skipped: no time"
+
+
+def test_a_gate_that_does_not_end(lab: Lab, spec: RoomSpec) -> None:
+    lab.suite("time.sleep(600)")
+    short = msgspec.structs.replace(lab.gates.gates[0], timeout_seconds=15)
+    lab.gates = msgspec.structs.replace(lab.gates, gates=(short, *lab.gates.gates[1:]))
+    found = reasons(lab.run(spec))
+    assert ("", Layer.PIPELINE, "the gate did not end in 15 s") in found
+    assert "gate0.a.two" in {check for check, _, _ in found}
+
+
+def test_a_full_disk_in_the_room(lab: Lab, spec: RoomSpec) -> None:
+    lab.suite("pathlib.Path('big').write_bytes(bytes(64 * 2**20))")
+    small = msgspec.structs.replace(spec, work_bytes=16 * 2**20)
+    found = reasons(lab.run(small))
+    assert ("", Layer.PIPELINE, "the disk of the room is full") in found
+
+
+def test_wheels_that_do_not_install(lab: Lab, spec: RoomSpec, tmp_path: Path) -> None:
+    lab.wheel = tmp_path / "sample_of_a_wheel-1.0-py3-none-any.whl"
+    lab.wheel.write_bytes(b"not a zip file")
+    ((_, layer, what),) = reasons(lab.run(spec))
+    assert layer is Layer.PACKAGE
+    assert "the wheels do not install" in what
+
+
+def test_a_killed_room(lab: Lab, container: RoomSpec) -> None:
+    lab.suite("pathlib.Path('/tmp/started').touch(); time.sleep(300)")
+    client = container.engine.client()
+    killed = threading.Event()
+
+    def kill() -> None:
+        label = f"{OWNER_LABEL}={owner.current().text()}"
+        while not killed.is_set():
+            for made in client.containers.list(filters={"label": label}):
+                if made.exec_run(["test", "-e", "/tmp/started"]).exit_code == 0:
+                    killed.set()
+                    made.kill()
+            time.sleep(0.1)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        found = reasons(lab.run(container))
+        assert killed.is_set()
+    finally:
+        killed.set()
+        killer.join()
+        client.close()
+    ((check, layer, what),) = found
+    assert (check, layer) == ("", Layer.PIPELINE)
+    assert "the container ended with status 137" in what
+    lab.suite()  # the next run goes on: a room of its own, a record of its own
+    assert lab.run(container).claim
+
+
+@pytest.mark.parametrize("kind", [RoomKind.SANDBOX])
+def test_records_removed_edited_and_wheels_swapped(
+    lab: Lab, stages: Stages, kind: RoomKind
+) -> None:
+    spec = prepare(stages, kind.value)
+    assert lab.run(spec).claim
+    (path,) = (lab.evidence / "records").iterdir()
+    good = path.read_bytes()
+
+    path.write_bytes(good.replace(b"gate0.a.two", b"gate0.a.twx"))
+    ((_, layer, what),) = reasons(lab.decide())
+    assert (layer, "was changed after it was written" in what) == (Layer.EVIDENCE, True)
+
+    path.unlink()
+    ((_, layer, what),) = reasons(lab.decide())
+    assert (layer, "is not there" in what) == (Layer.EVIDENCE, True)
+
+    path.write_bytes(good)
+    assert lab.decide().claim
+    ((_, layer, what),) = reasons(lab.decide({lab.wheel.name: "0" * 64}))
+    assert (layer, "about something else: the wheels" in what) == (Layer.EVIDENCE, True)
