@@ -21,6 +21,7 @@ from qualify.process import Completed
 
 OWNER_LABEL = "qualify.owner"
 GRACE_SECONDS = 30
+LAG_SECONDS = 2
 PROCESSES = 4096
 SHM_BYTES = 2**30
 ISOLATION = (
@@ -89,6 +90,8 @@ class Container:
         except (DockerException, requests.RequestException, OSError) as error:
             raise RoomError(f"the room is gone: {self.died() or error}") from error
         seconds = time.monotonic() - start
+        if status in (None, 137) and (reason := self._died_soon()):
+            raise RoomError(f"the room died while the command ran: {reason}")
         return Completed(
             argv=tuple(argv),
             status=128 - status if 128 < status <= 192 else status,
@@ -113,6 +116,13 @@ class Container:
             return ""
         reason = ", out of memory" if state.get("OOMKilled") else ""
         return f"the container ended with status {state['ExitCode']}{reason}"
+
+    def _died_soon(self) -> str:
+        """A killed command may be the first sign of a killed container: the engine lags behind."""
+        deadline = time.monotonic() + LAG_SECONDS
+        while not (reason := self.died()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return reason
 
     def close(self) -> None:
         """Remove the container, whatever state it is in."""

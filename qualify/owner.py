@@ -26,7 +26,12 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 def current() -> Owner:
-    return Owner(os.getpid(), _started(os.getpid()), _boot())
+    return of(os.getpid())
+
+
+def of(pid: int) -> Owner:
+    """The process that has the number `pid` now."""
+    return Owner(pid, _started(pid), _boot())
 
 
 def parse(text: str) -> Owner:

@@ -1,0 +1,67 @@
+"""Rooms without torch, so that what is tested is the room: each kind that this machine has."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from qualify import engine, images, layers, sandbox
+from qualify.engine import Engine, RoomKind
+from qualify.errors import EngineError
+from qualify.room import RoomFacts, RoomSpec
+from qualify.stage import Stages, cache_root
+
+TREE = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def stages() -> Iterator[Stages]:
+    """The checkout's own cache: images are made once, for the tests and the pipeline."""
+    cache = Stages(cache_root(TREE), progress=print)
+    yield cache
+    cache.close()
+
+
+@pytest.fixture(scope="session")
+def declared() -> images.Declaration:
+    return images.load(TREE / "containers" / "images.toml")
+
+
+def engine_or_skip(kind: str) -> Engine:
+    try:
+        return engine.choose(kind)
+    except EngineError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def docker(stages: Stages) -> Engine:
+    return engine_or_skip("docker")
+
+
+@pytest.fixture(scope="session", params=["docker", "podman", "sandbox"])
+def spec(request: pytest.FixtureRequest, stages: Stages, declared: images.Declaration) -> RoomSpec:
+    """A bare room: a base system without torch. `python` in it is the system's."""
+    chosen = engine_or_skip(request.param)
+    image = declared.room[0]
+    made, plan = "", None
+    if chosen.has_images:
+        with chosen.open_client(layers.STEP_SECONDS) as client:
+            made = layers.base_image(stages, client, image).id
+    else:
+        plan = sandbox.plan(hidden=[TREE])
+    facts = RoomFacts(
+        name=f"bare-{request.param}",
+        kind=RoomKind(request.param),
+        os_id=image.os_id,
+        os_version=image.os_version,
+        image=made,
+        python="",
+        torch="",
+        kernel=platform.release(),
+        isolation=(),
+    )
+    return RoomSpec(engine=chosen, facts=facts, digest="0" * 64, hidden=(TREE,), sandbox=plan)

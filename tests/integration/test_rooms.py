@@ -1,0 +1,201 @@
+"""Each kind of room keeps its promises, and says clearly when it cannot."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from conftest import TREE
+
+from qualify import owner
+from qualify.container import OWNER_LABEL
+from qualify.engine import RoomKind
+from qualify.errors import RoomError
+from qualify.room import RoomSpec, open_room
+from qualify.sandbox import Sandbox, plan
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_command_runs_in_a_clean_environment(
+    spec: RoomSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUALIFY_CANARY", "outside")
+    with open_room(spec) as room:
+        done = room.run(["/usr/bin/env"], timeout=30, env={"ASKED": "for"})
+    names = {line.partition("=")[0] for line in done.stdout.splitlines()}
+    assert done.ok and names == {"PATH", "HOME", "LANG", "TMPDIR", "USER", "ASKED"}
+
+
+def test_status_output_and_signals_come_back(spec: RoomSpec) -> None:
+    with open_room(spec) as room:
+        done = room.run(["sh", "-c", "cat; echo err >&2; exit 7"], timeout=30, stdin=b"in")
+        killed = room.run(["sh", "-c", "kill -SEGV $$"], timeout=30)
+    assert (done.status, done.stdout, done.stderr) == (7, "in", "err\n")
+    assert killed.status == -signal.SIGSEGV
+
+
+def test_a_command_that_takes_too_long_is_ended(spec: RoomSpec) -> None:
+    with open_room(spec) as room:
+        start = time.monotonic()
+        done = room.run(["sleep", "60"], timeout=1)
+        assert done.timed_out and not done.ok and time.monotonic() - start < 15
+        assert room.run(["true"], timeout=30).ok, "the room goes on"
+
+
+def test_files_go_in_and_come_out(spec: RoomSpec, tmp_path: Path) -> None:
+    data = bytes(range(256)) * 5000
+    folder = tmp_path / "suite"
+    (folder / "__pycache__").mkdir(parents=True)
+    (folder / "data").write_bytes(data)
+    (folder / "__pycache__/old.pyc").touch()
+    with open_room(spec) as room:
+        inside = room.put(folder, "in")
+        assert room.get(f"{inside}/data") == data == room.get("in/suite/data")
+        assert not room.run(["test", "-e", f"{inside}/__pycache__"], timeout=30).ok
+        with pytest.raises(RoomError, match="could not read none"):
+            room.get("none")
+
+
+def test_no_network_and_no_privilege(spec: RoomSpec) -> None:
+    with open_room(spec) as room:
+        devices = room.run(["cat", "/proc/net/dev"], timeout=30).stdout.splitlines()[2:]
+        assert [line.split(":")[0].strip() for line in devices] == ["lo"]
+        for user in ("room", "root"):
+            status = room.run(["cat", "/proc/self/status"], timeout=30, user=user).stdout
+            facts = dict(line.split(":\t") for line in status.splitlines() if ":\t" in line)
+            assert int(facts["CapEff"], 16) == 0 == int(facts["CapBnd"], 16)
+            assert facts["NoNewPrivs"] == "1"
+
+
+def test_a_room_starts_clean_each_time(spec: RoomSpec) -> None:
+    with open_room(spec) as room:
+        room.run(["touch", "/tmp/left"], timeout=30)
+    with open_room(spec) as room:
+        assert not room.run(["test", "-e", "/tmp/left"], timeout=30).ok
+
+
+def test_the_source_tree_is_out_of_reach(spec: RoomSpec) -> None:
+    with open_room(spec) as room:
+        assert not room.run(["test", "-e", str(TREE / "pyproject.toml")], timeout=30).ok
+        found = room.run(["find", "/", "-xdev", "-name", "pyproject.toml"], timeout=60, user="root")
+        assert "emu" not in found.stdout and str(TREE) not in found.stdout
+
+
+def test_a_room_that_shows_the_tree_does_not_open(spec: RoomSpec) -> None:
+    if spec.engine.kind is not RoomKind.SANDBOX:
+        pytest.skip("the container's creation takes no mounts; its table is judged in unit tests")
+    leaky = msgspec.structs.replace(spec, sandbox=plan(binds=[(TREE, "/mnt/elsewhere", False)]))
+    with pytest.raises(
+        RoomError, match=r"not clean: expected .* out of reach, got it is at /mnt/e"
+    ):
+        open_room(leaky).__enter__()
+
+
+def test_a_full_disk_is_the_commands_error_and_not_the_rooms(
+    spec: RoomSpec, tmp_path: Path
+) -> None:
+    (tmp_path / "big").write_bytes(b"x" * 8_000_000)
+    with open_room(msgspec.structs.replace(spec, work_bytes=4_000_000)) as room:
+        done = room.run(["dd", "if=/dev/zero", "of=big", "bs=1M", "count=8"], timeout=30)
+        assert not done.ok and "No space left on device" in done.stderr
+        with pytest.raises(RoomError, match=r"could not copy big .*(No space left|Wrote only)"):
+            room.put(tmp_path / "big")
+        room.run(["rm", "-f", "big"], timeout=30)
+        assert room.run(["sh", "-c", "echo ok > small && cat small"], timeout=30).stdout == "ok\n"
+
+
+def test_a_killed_room_is_told(spec: RoomSpec) -> None:
+    with open_room(spec) as room:
+        timer = threading.Timer(1.0, kill, [spec])
+        timer.start()
+        with pytest.raises(RoomError, match=r"died while|is gone"):
+            room.run(["sleep", "30"], timeout=60)
+        timer.join()
+        with pytest.raises(RoomError, match="is dead"):
+            room.run(["true"], timeout=30)
+
+
+def kill(spec: RoomSpec) -> None:
+    """Kill the first process of the one room that this process has open."""
+    if spec.engine.has_images:
+        with spec.engine.open_client() as client:
+            label = f"{OWNER_LABEL}={owner.current().text()}"
+            for container in client.containers.list(filters={"label": label}):
+                container.kill()
+    else:
+        for child in children(os.getpid()):
+            if b"sandbox_init" in Path(f"/proc/{child}/cmdline").read_bytes():
+                os.kill(child, signal.SIGKILL)
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(word) for word in (task / "children").read_text().split()]
+    return found
+
+
+OPEN_AND_SLEEP = """
+import sys, time, msgspec
+from qualify import room
+sys.path.insert(0, {folder!r})
+spec = msgspec.convert(msgspec.json.decode(sys.stdin.buffer.readline()), room.RoomSpec,
+                       dec_hook=lambda kind, value: kind(value))
+with room.open_room(spec) as opened:
+    opened.run(["touch", "/tmp/x"], timeout=30)
+    print("open", flush=True)
+    opened.run(["sleep", "1234"], timeout=2000)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_run_leaves_nothing(spec: RoomSpec, number: signal.Signals) -> None:
+    program = OPEN_AND_SLEEP.format(folder=str(TREE))
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=TREE,
+    ) as child:
+        assert child.stdin and child.stdout
+        child.stdin.write(msgspec.json.encode(spec, enc_hook=str) + b"\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"open\n", child.stderr and child.stderr.read()
+        time.sleep(0.5)
+        label = f"{OWNER_LABEL}={owner.of(child.pid).text()}"
+        inside = [pid for pid in descendants(child.pid) if pid != child.pid]
+        child.send_signal(number)
+        child.wait(timeout=60)
+    if number is not signal.SIGINT and spec.engine.has_images:
+        with open_room(spec):  # what a run that was killed left is swept by the next
+            pass
+    deadline = time.monotonic() + 10
+    while [pid for pid in inside if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline, "processes are left"
+        time.sleep(0.1)
+    if spec.engine.has_images:
+        with spec.engine.open_client() as client:
+            assert not client.containers.list(all=True, filters={"label": label})
+
+
+def descendants(pid: int) -> list[int]:
+    found = [pid]
+    for child in children(pid):
+        found += descendants(child)
+    return found
+
+
+def test_a_sandbox_that_cannot_start_says_why(tmp_path: Path) -> None:
+    room = Sandbox(plan(binds=[(tmp_path / "none", "/opt/none", False)]))
+    with pytest.raises(RoomError, match=r"did not start: .*No such file or directory"):
+        room.start()
+    assert room.died()
