@@ -36,6 +36,14 @@ def call(session: nox.Session, *words: str) -> None:
     session.run(*words, interrupt_timeout=STOP_SECONDS, terminate_timeout=STOP_SECONDS)
 
 
+def native_tests(session: nox.Session, *options: str, build: str) -> None:
+    """Build the C++ test programs of the driver shim and run them; no tests is a failure."""
+    where = ["-S", "driver_shim", "-B", build, "-G", "Ninja", "-DEMU_TESTS=ON"]
+    call(session, "cmake", *where, *options)
+    call(session, "cmake", "--build", build, "--parallel", "2")
+    call(session, "ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error")
+
+
 @nox.session(python=PYTHONS)
 def qualify(session: nox.Session) -> None:
     """Source to verdict for one Python; the exit status is the verdict's."""
@@ -47,7 +55,26 @@ def qualify(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Unit and integration tests."""
     install(session, "-e", ".[tests]")
+    native_tests(session, build="build/native")
     call(session, "pytest", "-n", "2", "tests/unit", "tests/integration", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """The README's figures, measured in a clean room."""
+    install(session, "-e", ".")
+    python = session.run(
+        "python", "-c", "import sys; print(*sys.version_info[:2], sep='.')", silent=True
+    )
+    call(session, "qualify", "bench", "--python", str(python).strip(), *session.posargs)
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """The native tests under the address and undefined-behaviour, and the thread sanitizers."""
+    install(session, "-e", ".")
+    for sanitizer in ("address,undefined", "thread"):
+        native_tests(session, "-DEMU_SANITIZE=" + sanitizer, build=f"build/{sanitizer}")
 
 
 @nox.session

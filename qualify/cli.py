@@ -32,6 +32,8 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 Json = Annotated[bool, typer.Option("--json", help="print JSON instead of tables")]
 Tier = Annotated[str, typer.Option(help="a tier of matrix/gates.toml")]
+Python = Annotated[str, typer.Option(help="Python version of the cell, such as 3.12")]
+Room = Annotated[str, typer.Option(help="auto, docker, podman, sandbox or plain")]
 Tree = Annotated[Path, typer.Option(help="the checkout", exists=True, file_okay=False)]
 Folder = Annotated[
     Path | None, typer.Option("--evidence", help="the evidence folder [default: TREE/evidence]")
@@ -40,9 +42,9 @@ Folder = Annotated[
 
 @app.command()
 def run(
-    python: Annotated[str, typer.Option(help="Python version of the cell, such as 3.12")],
+    python: Python = pipeline.OWN_PYTHON,
     tier: Tier = "experimental",
-    room: Annotated[str, typer.Option(help="auto, docker, podman, sandbox or plain")] = "auto",
+    room: Room = "auto",
     tree: Tree = Path(),
     folder: Folder = None,
     as_json: Json = False,
@@ -50,7 +52,7 @@ def run(
     """Build the wheels, install them in clean rooms, run the gates, and decide."""
     tree = tree.resolve()
     kept = (folder or tree / "evidence").resolve()
-    stages = Stages(cache_root(tree), progress=lambda line: err.print(line, markup=False))
+    stages = _stages(tree)
     verdict = pipeline.qualify(
         tree, kept, stages, python=python, tier=tier, room=room, today=_today()
     )
@@ -59,6 +61,24 @@ def run(
     else:
         out.print(show.timings(stages.timings), "", show.render(verdict, _short(kept / "records")))
     raise typer.Exit(0 if verdict.claim else 1)
+
+
+@app.command()
+def bench(
+    python: Python = pipeline.OWN_PYTHON,
+    room: Room = "auto",
+    tree: Tree = Path(),
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Measure the figures of bench/ in a clean room, with the wheels installed there."""
+    tree = tree.resolve()
+    kept = (folder or tree / "evidence").resolve()
+    done = pipeline.bench(tree, kept, _stages(tree), python=python, room=room, as_json=as_json)
+    sys.stdout.write(done.stdout)
+    if not done.ok:
+        err.print(done.stderr.strip(), markup=False)
+    raise typer.Exit(0 if done.ok else 1)
 
 
 @app.command()
@@ -136,6 +156,11 @@ def examine(tree: Tree = Path(), as_json: Json = False) -> None:
         _print_json(findings)
     lacking = any(finding.needed and not finding.ok for finding in findings)
     raise typer.Exit(HostError.exit_status if lacking else 0)
+
+
+def _stages(tree: Path) -> Stages:
+    """The cache of the checkout; what goes on is said on standard error."""
+    return Stages(cache_root(tree), progress=lambda line: err.print(line, markup=False))
 
 
 def _print_json(value: object) -> None:

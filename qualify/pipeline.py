@@ -23,10 +23,14 @@ from qualify.claim import Asked, Question, Verdict
 from qualify.errors import BuildError, EvidenceError, HostError, InputError
 from qualify.gate import Inputs
 from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load
-from qualify.room import RoomSpec
+from qualify.process import Completed
+from qualify.room import RoomSpec, open_room
 from qualify.stage import Output, Stages
 from qualify.verdict import decide
 from qualify.wheelhouse import Closure
+
+OWN_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+BENCH_SECONDS = 1200
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +52,35 @@ def read_matrix(tree: Path) -> Matrix:
     )
 
 
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything up to the rooms' doors: what is to be installed, and where."""
+
+    matrix: Matrix
+    cell: Cell
+    closure: Closure
+    wheels: tuple[Wheel, ...]
+    rooms: tuple[RoomSpec, ...]
+
+
+def prepare(
+    tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str
+) -> Prepared:
+    """Build the wheels of `python`'s cell, and make the images of its rooms."""
+    matrix = read_matrix(tree)
+    cell = matrix.cells.for_python(python)
+    found = find_interpreter(python)
+    chosen = engine.choose(room)
+    stages.progress(f"rooms: {chosen.note}")
+    declared = images.load(tree / "containers" / "images.toml")
+    closure = wheelhouse.fetch(stages, found, tree / "matrix" / "constraints.txt")
+    wheels = build.build_wheels(stages, tree, closure, chosen, declared, found)
+    check_cell(cell, wheels, closure)
+    evidence_folder.mkdir(parents=True, exist_ok=True)
+    hidden = (tree, evidence_folder)
+    rooms = images.prepare_rooms(stages, chosen, declared, found, closure, hidden)
+    return Prepared(matrix=matrix, cell=cell, closure=closure, wheels=wheels, rooms=rooms)
+
+
 def qualify(
     tree: Path,
     evidence_folder: Path,
@@ -59,48 +92,53 @@ def qualify(
     today: datetime.date,
 ) -> Verdict:
     """Build, install and run what `tier` asks for on the cell of `python`, and decide."""
-    matrix = read_matrix(tree)
-    cell = matrix.cells.for_python(python)
-    asked_tier = matrix.gates.tier(tier)
-    found = find_interpreter(python)
-    chosen = engine.choose(room)
-    stages.progress(f"rooms: {chosen.note}")
-    declared = images.load(tree / "containers" / "images.toml")
-    closure = wheelhouse.fetch(stages, found, tree / "matrix" / "constraints.txt")
-    wheels = build.build_wheels(stages, tree, closure, chosen, declared, found)
-    check_cell(cell, wheels, closure)
-    hidden = (tree, evidence_folder)
-    specs = images.prepare_rooms(stages, chosen, declared, found, closure, hidden)
-    plan = plan_gates(tree, matrix.gates, asked_tier, cell, wheels, closure, specs)
+    asked = read_matrix(tree).gates.tier(tier)  # before the work: a wrong word costs no build
+    made = prepare(tree, evidence_folder, stages, python=python, room=room)
+    plan = plan_gates(
+        tree, made.matrix.gates, asked, made.cell, made.wheels, made.closure, made.rooms
+    )
     for inputs in plan:
         run_gate(inputs, evidence_folder, stages)
     verdict = decide(
-        policy=matrix.policy,
-        gates=matrix.gates,
+        policy=made.matrix.policy,
+        gates=made.matrix.gates,
         question=Question(
             tier=tier,
-            cell=cell,
-            wheels=digests(wheels),
+            cell=made.cell,
+            wheels=digests(made.wheels),
             asked=tuple(Asked(i.room.facts.name, i.gate.number, i.key) for i in plan),
         ),
         index=index.read(evidence_folder),
         records=evidence.read_all(evidence_folder),
-        waivers=matrix.waivers.waivers,
+        waivers=made.matrix.waivers.waivers,
         today=today,
     )
     write_verdict(evidence_folder, verdict)
     return verdict
 
 
+def bench(
+    tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str, as_json: bool
+) -> Completed:
+    """Measure the figures of `bench/` in the first clean room, with the installed wheels."""
+    made = prepare(tree, evidence_folder, stages, python=python, room=room)
+    with stages.announced("bench"), open_room(made.rooms[0]) as opened:
+        installed = opened.install([wheel.path for wheel in made.wheels])
+        if not installed.ok:
+            return installed
+        folder = opened.put(tree / "bench")
+        words = [opened.python, f"{folder}/run.py", *(["--json"] if as_json else [])]
+        return opened.run(words, timeout=BENCH_SECONDS)
+
+
 def find_interpreter(python: str) -> interpreter.Interpreter:
     """The Python of this session if it is the one asked for, else the one on PATH."""
-    mine = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    path = sys.executable if mine == python else shutil.which(f"python{python}")
+    path = sys.executable if python == OWN_PYTHON else shutil.which(f"python{python}")
     if path is None:
         raise HostError(
             f"there is no Python {python}",
             expected=f"python{python} on PATH",
-            got=f"Python {mine} only",
+            got=f"Python {OWN_PYTHON} only",
             mend=f"Install Python {python}; a missing interpreter is never skipped",
         )
     return interpreter.find(Path(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,20 @@ def test_the_files_of_this_checkout() -> None:
     matrix.load(MATRIX / "waivers.toml", Waivers)
 
 
+def test_the_suites_have_what_the_matrix_requires_and_nothing_unlisted() -> None:
+    gates = matrix.load(MATRIX / "gates.toml", Gates)
+    suites = MATRIX.parent / "tests" / "gates"
+    single = {check for tier in gates.tiers for check in tier.checks}
+    for gate in gates.gates:
+        texts = [path.read_text() for path in (suites / gate.folder).rglob("test_*.py")]
+        found = {id for text in texts for id in re.findall(r'mark\.check\(\s*"([^"]+)"', text)}
+        wanted = {id for id in single if int(id[4]) == gate.number} | set(gate.required)
+        if gate.built:
+            assert found == wanted
+        else:
+            assert wanted <= found
+
+
 def test_the_longest_route_wins() -> None:
     gates = matrix.load(MATRIX / "gates.toml", Gates)
     assert gates.layer("gate0.firmware.version") is Layer.FIRMWARE
@@ -46,7 +61,7 @@ def test_the_longest_route_wins() -> None:
             Gates,
             '"gate1.copy.roundtrip"',
             '"gate1"',
-            "gates[1].required[0]: Expected `str`",
+            "]: Expected `str` matching regex",
         ),
         ("cells", Cells, 'python = "3.11"', 'python = "4"', "cells[1].python: Expected `str`"),
         ("cells", Cells, 'torch = "2.13.0"', "", "cells[0]: Object missing required field `torch`"),
