@@ -30,7 +30,7 @@ struct Tile {
 class Block {
  public:
   Block(const Program& program, const AddressSpace& space, const uint32_t grid[3], std::span<const std::byte> args,
-        uint64_t tick_budget, RegisterFile& file);
+        uint64_t tick_budget, bool streaming, RegisterFile& file);
 
   /* False if the block faulted. `ticks` and `unit_ticks` are those of this block. */
   bool run(uint64_t linear_index);
@@ -59,6 +59,7 @@ class Block {
   const AddressSpace& space;
   const std::span<const std::byte> args;
   const uint64_t tick_budget;
+  const bool streaming; /* stores go past the caches; whoever runs blocks fences at the end */
   const uint32_t grid[3];
   uint32_t index[3] = {};
 

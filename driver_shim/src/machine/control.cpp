@@ -5,10 +5,11 @@ namespace emu::machine {
 namespace {
 
 const Step* arg(Block& block, const Step* step) {
-  uint64_t value = 0;
-  std::memcpy(&value, block.args.data() + step->imm, step->bytes);
-  if (step->kind == Kind::signed_integer && step->bytes == 4)
-    value = static_cast<uint64_t>(int64_t{static_cast<int32_t>(static_cast<uint32_t>(value))});
+  const std::byte* from = block.args.data() + step->imm;
+  uint32_t narrow;
+  std::memcpy(&narrow, from, sizeof narrow);
+  uint64_t value = step->kind == Kind::signed_integer ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(narrow)}) : narrow;
+  if (step->bytes == sizeof value) std::memcpy(&value, from, sizeof value);
   block.s[step->reg[0]] = value;
   block.charge(step, 0);
   return step + 1;

@@ -32,11 +32,14 @@ std::byte* range(Block& block, const Step* step, uint64_t address, uint64_t byte
   return block.space.window + address;
 }
 
+/* Whole vectors are copied by a kernel: the C library's memcpy takes `rep movsb` at these sizes, which some hosts
+ * run several times slower than plain vector moves. */
 const Step* load(Block& block, const Step* step) {
   if (const uint64_t bytes = uint64_t{block.vl} * step->bytes; bytes != 0) {
     const std::byte* from = range(block, step, block.s[step->reg[1]], bytes, kPageRead);
     if (from == nullptr) return nullptr;
-    std::memcpy(block.vector<std::byte>(step->reg[0]), from, bytes);
+    const Source source{from, false};
+    step->elementwise(block.vector<std::byte>(step->reg[0]), &source, block.vl);
   }
   block.charge(step, block.vl);
   return step + 1;
@@ -46,7 +49,10 @@ const Step* store(Block& block, const Step* step) {
   if (const uint64_t bytes = uint64_t{block.vl} * step->bytes; bytes != 0) {
     std::byte* to = range(block, step, block.s[step->reg[1]], bytes, kPageWrite);
     if (to == nullptr) return nullptr;
-    std::memcpy(to, block.vector<std::byte>(step->reg[0]), bytes);
+    const Source source{block.vector<std::byte>(step->reg[0]), false};
+    if (block.streaming && bytes % kLine == 0 && reinterpret_cast<uintptr_t>(to) % kLine == 0)
+      block.program.kernels().stream(to, source.data, bytes / kLine);
+    else step->elementwise(to, &source, block.vl);
   }
   block.charge(step, block.vl);
   return step + 1;

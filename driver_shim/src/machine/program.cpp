@@ -7,7 +7,6 @@ namespace {
 
 /* Registers are parted by a few cache lines, so that those of a power of two bytes don't meet in the same sets. */
 constexpr uint32_t kGap = 192;
-constexpr uint32_t kLine = 64;
 
 uint32_t tile_bytes(uint32_t element) { return kTileRows * kTileColumns * element; }
 
@@ -108,14 +107,13 @@ Step step_of(const Instruction& in, uint32_t index, const Kernels& kernels) {
 }  // namespace
 
 Program::Program(const Binary& binary, const Layout& layout, Level level)
-    : lanes_(binary.header.lanes), args_(binary.header.args) {
+    : kernels_(kernels_of(level)), lanes_(binary.header.lanes), args_(binary.header.args) {
   std::memcpy(name_, binary.header.name, sizeof name_);
   place(layout);
-  const Kernels& kernels = kernels_of(level);
   uint8_t depth = 0;
   steps_.reserve(binary.code.size());
   for (uint32_t i = 0; i < binary.code.size(); ++i) {
-    Step step = step_of(binary.code[i], i, kernels);
+    Step step = step_of(binary.code[i], i, kernels_);
     if (step.info->op == Op::end) --depth;
     step.depth = depth;
     if (step.info->op == Op::loop) ++depth;
@@ -127,8 +125,9 @@ Program::Program(const Binary& binary, const Layout& layout, Level level)
 void Program::place(const Layout& layout) {
   uint32_t at = 0;
   const auto take = [&at](uint32_t bytes) {
+    constexpr uint32_t line = kLine;
     const uint32_t here = at;
-    at += (bytes + kLine - 1) / kLine * kLine + kGap;
+    at += (bytes + line - 1) / line * line + kGap;
     return here;
   };
   for (uint32_t i = 0; i < kVRegisters; ++i)

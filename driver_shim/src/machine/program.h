@@ -56,6 +56,7 @@ class Program {
   const char* name() const { return name_; }
   uint32_t lanes() const { return lanes_; }
   uint32_t args() const { return args_; }
+  const Kernels& kernels() const { return kernels_; }
 
   /* Places in a register file, 64-byte aligned. What `clear_bytes` covers is zeroed before each block. */
   uint32_t vector_offset(uint8_t i) const { return vector_[i]; }
@@ -68,6 +69,7 @@ class Program {
  private:
   void place(const Layout&);
 
+  const Kernels& kernels_;
   char name_[64];
   uint32_t lanes_, args_;
   uint32_t vector_[kVRegisters] = {}, predicate_[kPRegisters] = {}, tile_[kMRegisters] = {};

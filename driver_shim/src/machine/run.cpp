@@ -16,6 +16,9 @@ constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kWorthWaking = 30000; /* ns */
 constexpr uint64_t kChunk = 20000;       /* ns of blocks that a thread takes at once */
 
+/* From here on what a launch writes (16 MiB of f32) is more than a core's share of the caches. */
+constexpr uint64_t kStreamingLanes = uint64_t{1} << 22;
+
 uint64_t now() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
 }
@@ -23,12 +26,15 @@ uint64_t now() {
 struct Tally {
   uint64_t core[kCores] = {};
   uint64_t unit[kUnits] = {};
+  uint64_t total = 0;
 
   void add(uint64_t index, const Block& block) {
+    total += block.ticks;
     core[index % kCores] += block.ticks;
     for (uint32_t u = 0; u < kUnits; ++u) unit[u] += block.unit_ticks[u];
   }
   void add(const Tally& other) {
+    total += other.total;
     for (uint32_t c = 0; c < kCores; ++c) core[c] += other.core[c];
     for (uint32_t u = 0; u < kUnits; ++u) unit[u] += other.unit[u];
   }
@@ -41,26 +47,31 @@ class Launch {
       : program_(program), space_(space), grid_(grid), args_(args),
         budget_(budget > kLaunchTicks ? budget - kLaunchTicks : 0),
         budget_of_all_(budget_ > kNone / kCores ? kNone : budget_ * kCores),
-        blocks_(uint64_t{grid[0]} * grid[1] * grid[2]) {}
+        blocks_(uint64_t{grid[0]} * grid[1] * grid[2]),
+        streaming_(blocks_ >= kStreamingLanes / program.lanes()) {}
 
   void alone(RegisterFile& file) {
     Block block = make(file);
     for (uint64_t i = 0; i < blocks_ && one(block, i, tally_); ++i) continue;
+    program_.kernels().stream_fence();
   }
 
   void spread(Pool::State& pool) {
     const uint64_t threads = pool.files.size();
     uint64_t per_block = 0;
     const uint64_t done = probe(pool.files[0], per_block);
+    program_.kernels().stream_fence();
     if (done == blocks_) return;
     const uint64_t fair = (blocks_ - done) / (threads * 4) + 1;
     const uint64_t chunk = std::min(fair, kChunk / (per_block + 1) + 1);
     next_.store(done);
+    spent_.store(tally_.total);
     std::mutex mutex;
     pool.together([&](unsigned thread) {
       Tally mine;
       Block block = make(pool.files[thread]);
       while (take(block, chunk, mine)) continue;
+      program_.kernels().stream_fence();
       const std::lock_guard lock(mutex);
       tally_.add(mine);
     });
@@ -75,7 +86,7 @@ class Launch {
       fault = fault_;
       return false;
     }
-    if (spent_.load() <= budget_of_all_ && cost.ticks - kLaunchTicks <= budget_) return true;
+    if (tally_.total <= budget_of_all_ && cost.ticks - kLaunchTicks <= budget_) return true;
     fault = {};
     fault.status = EMU_ERROR_BUDGET;
     std::snprintf(fault.cause, sizeof fault.cause, "the launch used %llu ticks or more, it may use %llu",
@@ -84,7 +95,7 @@ class Launch {
   }
 
  private:
-  Block make(RegisterFile& file) const { return Block(program_, space_, grid_, args_, budget_, file); }
+  Block make(RegisterFile& file) const { return Block(program_, space_, grid_, args_, budget_, streaming_, file); }
 
   /* Does the first blocks on this thread until the rest is known to be worth waking workers for, or done. */
   uint64_t probe(RegisterFile& file, uint64_t& per_block) {
@@ -105,10 +116,11 @@ class Launch {
   bool take(Block& block, uint64_t chunk, Tally& tally) {
     const uint64_t first = next_.fetch_add(chunk);
     if (first >= blocks_) return false;
-    const uint64_t end = std::min(blocks_, first + chunk);
+    const uint64_t end = std::min(blocks_, first + chunk), before = tally.total;
     for (uint64_t i = first; i < end; ++i)
       if (!one(block, i, tally)) return false;
-    return true;
+    const uint64_t more = tally.total - before;
+    return spent_.fetch_add(more) + more <= budget_of_all_;
   }
 
   bool one(Block& block, uint64_t i, Tally& tally) {
@@ -119,7 +131,7 @@ class Launch {
       note(i, block.fault);
       return false;
     }
-    return spent_.fetch_add(block.ticks, std::memory_order_relaxed) + block.ticks <= budget_of_all_;
+    return tally.total <= budget_of_all_;
   }
 
   void note(uint64_t i, const Fault& fault) {
@@ -136,6 +148,7 @@ class Launch {
   const uint64_t budget_;        /* of one core, launch cost taken off */
   const uint64_t budget_of_all_; /* beyond it some core is beyond its own, so the launch can be ended early */
   const uint64_t blocks_;
+  const bool streaming_;
   std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> spent_{0};
   std::atomic<uint64_t> fault_block_{kNone};

@@ -66,7 +66,9 @@ class Memory:
     """An address space whose page 0 is not mapped; the rest may be read and written unless told."""
 
     def __init__(self, pages: int = 64) -> None:
-        self.bytes: Bytes = np.zeros(pages << PAGE_SHIFT, dtype=np.uint8)
+        raw = np.zeros((pages + 1) << PAGE_SHIFT, dtype=np.uint8)
+        start = -raw.ctypes.data % (1 << PAGE_SHIFT)  # aligned, as the device process has it
+        self.bytes: Bytes = raw[start : start + (pages << PAGE_SHIFT)]
         self.pages: Bytes = np.full(pages, READ | WRITE, dtype=np.uint8)
         self.pages[0] = 0
         self._next = 1 << PAGE_SHIFT

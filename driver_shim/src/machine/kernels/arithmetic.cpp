@@ -312,6 +312,8 @@ namespace EMU_LEVEL {
 Elementwise arithmetic(Op op, Type type, uint8_t mode) {
   switch (op) {
     case Op::const_:
+    case Op::load:
+    case Op::store:
     case Op::mov: return copy(type);
     case Op::add: return binary<Add>(type);
     case Op::sub: return binary<Sub>(type);

@@ -37,6 +37,12 @@ struct TileView {
 };
 using MultiplyAdd = void (*)(TileView d, TileView a, TileView b, uint32_t rows, uint32_t columns, uint32_t depth);
 
+/* Copies whole lines of kLine bytes, both sides aligned to them, past the caches. Other threads may be told of them
+ * only after a Fence. */
+constexpr size_t kLine = 64;
+using Stream = void (*)(void* destination, const void* source, size_t lines);
+using Fence = void (*)();
+
 /* Each gives null where the specification has no such instruction. */
 struct Kernels {
   Elementwise (*arithmetic)(Op, Type, uint8_t mode);
@@ -44,6 +50,8 @@ struct Kernels {
   Elementwise (*conversion)(Type to, Type from, uint8_t mode);
   Reduction (*reduction)(Op, Type, uint8_t mode);
   MultiplyAdd (*multiply_add)(Type);
+  Stream stream;
+  Fence stream_fence;
 };
 
 #define EMU_DECLARE_LEVEL(level)                         \
@@ -53,6 +61,8 @@ struct Kernels {
   Elementwise conversion(Type, Type from, uint8_t mode); \
   Reduction reduction(Op, Type, uint8_t mode);           \
   MultiplyAdd multiply_add(Type);                        \
+  void stream(void*, const void*, size_t lines);         \
+  void stream_fence();                                   \
   }
 EMU_DECLARE_LEVEL(baseline)
 EMU_DECLARE_LEVEL(avx2)
