@@ -265,8 +265,8 @@ def _from_packages(stages: Stages, client: docker.DockerClient, image: Image, ta
                 got=done.stderr.strip()[-800:],
                 mend="Check the network; it needs root or user namespaces, and Debian's keys",
             )
-        repository, _, version = tag.rpartition(":")
-        client.api.import_image_from_file(str(archive), repository=repository, tag=version)
+        # podman heeds a tag only as part of the name; docker takes both.
+        client.api.import_image_from_file(str(archive), repository=tag)
     with step(client, tag) as box:
         _commit(box, tag)
 

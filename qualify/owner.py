@@ -22,7 +22,7 @@ class Owner(msgspec.Struct, frozen=True):
         return self.boot == _boot() and self.started == _started(self.pid)
 
     def text(self) -> str:
-        return f"{self.pid}:{self.started}:{self.boot}"
+        return f"{self.pid}.{self.started}.{self.boot}"
 
 
 def current() -> Owner:
@@ -36,8 +36,8 @@ def of(pid: int) -> Owner:
 
 def parse(text: str) -> Owner:
     """The owner that `text` (as `Owner.text` wrote it) names; one never alive for another text."""
-    pid, _, rest = text.partition(":")
-    started, _, boot = rest.partition(":")
+    pid, _, rest = text.partition(".")
+    started, _, boot = rest.partition(".")
     if not (pid.isdigit() and started.isdigit()):
         return Owner(0, -1, "")
     return Owner(int(pid), int(started), boot)

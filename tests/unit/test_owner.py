@@ -21,7 +21,7 @@ def test_another_process_boot_or_number_is_dead(change: dict[str, int | str]) ->
     assert not msgspec.structs.replace(owner.current(), **change).alive()
 
 
-@pytest.mark.parametrize("text", ["", "x", "1:2", "1:x:boot", "0:0:"])
+@pytest.mark.parametrize("text", ["", "x", "1.2", "1.x.boot", "0.0."])
 def test_a_label_that_is_none_is_never_alive(text: str) -> None:
     assert not owner.parse(text).alive()
 
