@@ -1,0 +1,85 @@
+"""Seeds of gate 2: operators that are a little wrong, on the device only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from seeds.seed import Seed, in_child, on_device, replace
+
+
+class FlatTanh(torch.autograd.Function):
+    """The hyperbolic tangent with the derivative of the identity."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Nothing is kept."""
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return gradient
+
+
+def through_host(original: Any, x: torch.Tensor) -> torch.Tensor:
+    """A kernel that copies to the host inside; no table and no counter of fallbacks shows it."""
+    return original(x.cpu()).to(x.device)
+
+
+def unsteady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each training starts from other weights."""
+    import subgraph
+
+    count = [0]
+
+    def model(dtype: torch.dtype = torch.float32) -> torch.nn.Module:
+        count[0] += 1
+        torch.manual_seed(count[0])
+        return subgraph.Classifier().to(dtype)
+
+    monkeypatch.setattr("gate2_eager.classifier.model", model)
+
+
+HOST_BESSEL = (
+    "import torch\n"
+    "bessel = torch.special.bessel_j0\n"
+    "torch.special.bessel_j0 = lambda x: bessel(x.cpu()).to(x.device)"
+)
+
+SEEDS: dict[str, Seed] = {
+    "gate2.classifier.loss_curve": on_device(
+        "torch.nn.functional.nll_loss", lambda original, *a, **k: original(*a, **k) * 1.0001
+    ),
+    "gate2.classifier.accuracy": replace("gate2_eager.classifier.EPOCHS", 2),
+    "gate2.classifier.no_fallback": on_device("torch.relu", through_host),
+    "gate2.classifier.deterministic": unsteady,
+    "gate2.subgraph.eager": on_device("torch.Tensor.backward", lambda original, self: None),
+    "gate2.subgraph.reference": on_device("torch.relu", lambda original, x: original(x) * 1.00001),
+    "gate2.operator.elementwise": on_device(
+        "torch.Tensor.abs", lambda original, x: torch.where(x < 0, -x, x)
+    ),
+    "gate2.operator.integers": on_device(
+        "torch.Tensor.__mul__", lambda original, x, y: original(x.float(), y.float()).to(x.dtype)
+    ),
+    "gate2.operator.transcendental": on_device(
+        "torch.exp", lambda original, x: original(x) * (1 + 1e-6)
+    ),
+    "gate2.operator.product": on_device(
+        "torch.Tensor.__matmul__", lambda o, x, y: o(x.bfloat16().to(x.dtype), y)
+    ),
+    "gate2.operator.accumulator": on_device(
+        "torch.Tensor.sum", lambda original, x, **k: original(x, **k).clamp(max=2048)
+    ),
+    "gate2.operator.reduction": on_device(
+        "torch.Tensor.argmax", lambda original, x, dim: original(x, dim) * 0
+    ),
+    "gate2.operator.gradients": on_device("torch.Tensor.tanh", lambda o, x: FlatTanh.apply(x)),
+    "gate2.fallback.strict_raises": on_device("torch.special.bessel_j0", through_host),
+    "gate2.fallback.counted": in_child(HOST_BESSEL),
+}
+# The classifier is trained once for all checks that look at it; a seed has to be there first.
+ALONE = {name for name in SEEDS if name.startswith("gate2.classifier.")}
