@@ -8,6 +8,7 @@ a seed is a usage error. Checks in `ALONE` share expensive state, and are run on
 from __future__ import annotations
 
 import pytest
+
 from seeds import gate0, gate1, gate2, gate3, gate7
 from seeds.seed import Seed
 

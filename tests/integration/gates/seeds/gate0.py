@@ -7,6 +7,7 @@ import signal
 from typing import Any
 
 import pytest
+
 from seeds.seed import Seed, in_child, replace, wrap
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from seeds.seed import Seed, in_child, on_device, replace, wrap
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from seeds.seed import Seed, in_child, library, replace, wrap
 
 FILES = "gate7_release.test_files"
