@@ -38,17 +38,23 @@ def worst_ulp(got: torch.Tensor, exact: numpy.ndarray[Any, Any]) -> float:
     return float((distance / spacing).max(initial=0))
 
 
+WORD = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
 def mismatches(got: torch.Tensor, expected: torch.Tensor, limit: int = 4) -> list[dict[str, Any]]:
-    """The first elements that differ (NaN equals NaN), for a failure's record."""
-    different = (got != expected) & ~(got.isnan() & expected.isnan())
+    """The first elements whose bits differ, for a failure's record.
+
+    So -0 is not 0; but every NaN equals every other, since payloads are nobody's promise.
+    """
+    if got.is_floating_point():
+        word = WORD[got.itemsize]
+        different = got.contiguous().view(word) != expected.contiguous().view(word)
+        different &= ~(got.isnan() & expected.isnan())
+    else:
+        different = got != expected
     found = []
     for place in different.nonzero()[:limit].tolist():
         index = tuple(place)
-        found.append(
-            {
-                "index": place,
-                "got": repr(got[index].item()),
-                "expected": repr(expected[index].item()),
-            }
-        )
+        values = {"got": repr(got[index].item()), "expected": repr(expected[index].item())}
+        found.append({"index": place, **values})
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ def saved(device: str, folder: Path) -> tuple[Path, dict[str, torch.Tensor]]:
 def test_roundtrip(device: str, tmp_path: Path) -> None:
     """`torch.save` leaves a truncated file, or a form of `map_location` is ignored."""
     path, state = saved(device, tmp_path)
-    places: list[object] = [None, device, torch.device(device, 0) if device != "cpu" else "cpu"]
+    places: list[Any] = [None, device, torch.device(device, 0) if device != "cpu" else "cpu"]
     places += ["cpu", lambda storage, place: storage]
     places += [{f"{device}:0": "cpu", device: "cpu"}]
     homes = [device] * 3 + ["cpu"] * 3
