@@ -63,6 +63,7 @@ class _Kernel:
         self.addresses = [self.device.alloc(4 * elements) for _ in range(3)]
         self.device.write(self.addresses[0], a.tobytes())
         self.device.write(self.addresses[1], b.tobytes())
+        self.device.synchronize()  # other streams launch on what the default stream wrote
         self.module = Module(index, PROGRAM)
 
     def launch(self, stream: Stream | None = None) -> None:

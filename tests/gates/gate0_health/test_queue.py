@@ -125,7 +125,8 @@ def test_refused(runtime: emu_runtime.Device) -> None:
         (".program p\n.lanes 64\n.args 0\nmov.f32 v0, v1\nexit\n", ""),
         (".program p\n.lanes 64\n.args 0\n", ""),
     ):
-        with pytest.raises(BadProgramError, match=place):
+        with pytest.raises(BadProgramError) as raised:
             emu_runtime.Module(0, wrong)
+        assert place in str(raised.value)
     emu_runtime.Module(0, programs.EMPTY).launch((1, 1, 1), b"")
     runtime.synchronize()
