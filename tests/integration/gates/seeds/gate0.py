@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seeds.seed import Seed, in_child, replace, wrap
+from seeds.seed import Seed, both, in_child, replace, wrap
 
 
 def without_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,11 +117,13 @@ SEEDS: dict[str, Seed] = {
         + "from emu_runtime import errors\n"
         + "errors.BY_STATUS[13] = errors.InvalidArgumentError"
     ),
-    "gate0.shutdown.leaves_nothing": in_child(
-        CHILD_DEVICE
-        + "properties = D.properties\n"
-        + "D.properties = lambda self: "
-        + "dataclasses.replace(properties(self), emud_pid=os.getppid())"
+    "gate0.shutdown.leaves_nothing": both(
+        in_child(
+            CHILD_DEVICE
+            + "properties = D.properties\n"
+            + "D.properties = lambda self: dataclasses.replace(properties(self), emud_pid=1)"
+        ),
+        wrap("gate0_health.test_fault.ends", lambda original, pid: original(pid, 0.2)),
     ),
     "gate0.shutdown.node_is_removed": replace("signal.SIGTERM", signal.SIGKILL),
 }
