@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from gate1_tensors.layouts import LAYOUTS
+from layouts import LAYOUTS
 
 
 def values(scale: float = 1.0) -> torch.Tensor:

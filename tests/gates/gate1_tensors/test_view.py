@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from gate1_tensors.layouts import VIEWS
+from layouts import VIEWS
 
 SHAPE = (4, 6, 8)
 

@@ -11,7 +11,7 @@ import accounting
 import pytest
 import subgraph
 import torch
-from gate1_tensors.layouts import VIEWS
+from layouts import VIEWS
 
 HOW = "AOTAutograd capture on native operators, no code generation"
 BACKEND = "aot_eager"

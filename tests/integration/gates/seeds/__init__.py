@@ -22,10 +22,18 @@ SEEDS: dict[str, Seed] = {
 ALONE = gate2.ALONE
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    ids = {marker.args[0] for item in items for marker in item.iter_markers("check")}
-    if missing := sorted(ids - set(SEEDS)):
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed-alone", help="run this check only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    alone = config.getoption("--seed-alone")
+    by_id = {item: marker.args[0] for item in items for marker in item.iter_markers("check")}
+    if missing := sorted(set(by_id.values()) - set(SEEDS)):
         raise pytest.UsageError(f"no seeded fault for {', '.join(missing)}")
+    items[:] = [
+        item for item in items if (by_id[item] == alone if alone else by_id[item] not in ALONE)
+    ]
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from seeds.seed import Seed, in_child, library, replace, wrap
+from seeds.seed import Seed, damaged, in_child, replace, wrap
+
+GNU_STACK = 0x6474E551
 
 FILES = "gate7_release.test_files"
 LOADING = "gate7_release.test_loading"
@@ -43,10 +46,24 @@ def older_promise(original: Any, self: Any, name: str) -> Any:
     )
 
 
-def one_more_binary(where: str, source: str, *flags: str) -> Seed:
-    return wrap(
-        f"{where}.binaries", lambda original, name: [*original(name), library(source, *flags)]
-    )
+def one_more_binary(where: str, old: bytes, new: bytes) -> Seed:
+    """Beside the plugin's files there is its library with some bytes exchanged."""
+
+    def more(original: Any, name: str) -> list[Path]:
+        found: list[Path] = original(name)
+        plugin = [path for path in found if path.name == "libtorch_emu.so"]
+        return found + [damaged(path, old, new) for path in plugin]
+
+    return wrap(f"{where}.binaries", more)
+
+
+def executable_stack(original: Any, path: Path) -> Any:
+    """Bit 0 of the flags of the segment that describes the stack."""
+    data = path.read_bytes()
+    header = struct.pack("<II", GNU_STACK, 6)
+    if header not in data or path.name != "libtorch_emu.so":
+        return original(path)
+    return original(damaged(path, header, struct.pack("<II", GNU_STACK, 7)))
 
 
 def with_build_path(original: Any, name: str) -> list[Path]:
@@ -117,21 +134,17 @@ SEEDS: dict[str, Seed] = {
     ),
     "gate7.install.no_build_paths": wrap(f"{FILES}.files", with_build_path),
     "gate7.install.search_paths": one_more_binary(
-        FILES, "int seed;", "-Wl,-rpath,/opt/builder/lib"
+        FILES, b"$ORIGIN/../../../torch/lib", b"/opt/builder/ws/torch//lib"
     ),
-    "gate7.install.no_executable_stack": one_more_binary(FILES, "int seed;", "-Wl,-z,execstack"),
-    "gate7.install.no_python_symbol": one_more_binary(
-        FILES, "void Py_Initialize(void); void seed(void) { Py_Initialize(); }"
-    ),
+    "gate7.install.no_executable_stack": wrap(f"{FILES}.elf.read", executable_stack),
+    "gate7.install.no_python_symbol": one_more_binary(FILES, b"\0memcpy\0", b"\0Py_Foo\0"),
     "gate7.install.licence": replace(f"{FILES}.files", lambda name: []),
     "gate7.install.no_strays": wrap(f"{FILES}.files", stray),
     "gate7.install.maps": in_child(SECOND_COPY),
     "gate7.install.decoys": in_child("import ctypes\nctypes.CDLL('libemurt.so')"),
     "gate7.install.shadow_folder": in_child("open('torch_emu/__init__.py', 'w').close()"),
     "gate7.install.import_orders": in_child(TORCH_FIRST),
-    "gate7.install.symbols_resolve": one_more_binary(
-        LOADING, "void nowhere(void); void seed(void) { nowhere(); }"
-    ),
+    "gate7.install.symbols_resolve": one_more_binary(LOADING, b"\0memcpy\0", b"\0memcpX\0"),
     "gate7.install.clean_environment": in_child(WRITES_HOME),
     "gate7.install.source_unreachable": checkout_on_path,
     "gate7.install.without_runtime": wrap(f"{BROKEN}.run_in", whole_site),

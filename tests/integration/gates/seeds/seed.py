@@ -1,4 +1,7 @@
-"""How a seed breaks something: in this process, on the device only, or in child processes."""
+"""How a seed breaks something: in this process, on the device only, or in child processes.
+
+Seeds run in a room, which goes away with all that they make there.
+"""
 
 from __future__ import annotations
 
@@ -83,12 +86,10 @@ def resolve(target: str) -> Any:
     raise ModuleNotFoundError(target)
 
 
-def library(source: str, *flags: str) -> Path:
-    """A small shared library, made by the host's compiler."""
-    folder = Path(tempfile.mkdtemp(prefix="seed-"))
-    code = folder / "seed.c"
-    code.write_text(source)
-    made = folder / "libseed.so"
-    subprocess.run(["cc", "-shared", "-fPIC", *flags, str(code), "-o", str(made)], check=True)
-    code.unlink()
-    return made
+def damaged(path: Path, old: bytes, new: bytes) -> Path:
+    """A copy of a file with one run of bytes exchanged for another of the same length."""
+    data = path.read_bytes()
+    assert len(old) == len(new) and old in data, f"{path} has no {old!r} to exchange"
+    copy = Path(tempfile.mkdtemp(prefix="seed-")) / path.name
+    copy.write_bytes(data.replace(old, new))
+    return copy
