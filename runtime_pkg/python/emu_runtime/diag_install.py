@@ -70,7 +70,13 @@ def interfaces() -> Figures:
 
 def library_loads() -> Figures:
     """In a process of its own, started in the packages' folder so that nothing shadows them."""
-    script = "import emu_runtime.library as l; print(l.load()); print(l.driver_path())"
+    script = (
+        "import ctypes; from emu_runtime import library\n"
+        "for path in (library.driver_path(), library.library_path()):\n"
+        "    print(path, flush=True)\n"
+        "    ctypes.CDLL(str(path))\n"
+        "library.load()\n"
+    )
     try:
         done = subprocess.run(
             [sys.executable, "-c", script],
@@ -82,16 +88,16 @@ def library_loads() -> Figures:
         )
     except subprocess.TimeoutExpired:
         raise Finding("loading the libraries did not end within 30 s") from None
+    loaded = done.stdout.splitlines() or ["the libraries"]
     if done.returncode < 0:
         raise Finding(
-            f"loading the libraries ended the process with signal {-done.returncode}",
+            f"loading {loaded[-1]} ended the process with signal {-done.returncode}",
             versions.REINSTALL,
         )
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
         raise Finding(last[0].partition("Error: ")[2] or last[0], versions.REINSTALL)
-    runtime, driver = done.stdout.splitlines()
-    return {"runtime": runtime, "driver": driver}
+    return {"driver": loaded[0], "runtime": loaded[1]}
 
 
 def node() -> Figures:

@@ -46,7 +46,7 @@ def _install(target: Path) -> None:
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, *SOURCES]
     done = run(build, env=environment, timeout=BUILD_SECONDS)
     assert done.ok, done.stdout[-4000:] + done.stderr[-4000:]
-    install = [*pip, "install", "--no-deps", "--target", partial, *wheels.glob("*.whl")]
+    install = [*pip, "install", "--no-deps", "--prefix", partial, *wheels.glob("*.whl")]
     done = run(install, timeout=BUILD_SECONDS)
     assert done.ok, done.stderr[-4000:]
     partial.rename(target)
@@ -54,7 +54,7 @@ def _install(target: Path) -> None:
 
 @pytest.fixture(scope="session")
 def site() -> Path:
-    """The folder that holds the two installed packages."""
+    """The site-packages folder of a prefix with the two packages installed."""
     root = TREE / ".cache" / "device-stack"
     root.mkdir(parents=True, exist_ok=True)
     target = root / _digest()
@@ -65,12 +65,16 @@ def site() -> Path:
                 if old.is_dir():
                     shutil.rmtree(old)
             _install(target)
-    return target
+    (packages,) = target.glob("lib/python*/site-packages")
+    return packages
 
 
 @pytest.fixture(scope="session")
 def emu(site: Path) -> Any:
-    """The installed emu_runtime. Unit tests in this process may hold the source tree's: that stays theirs."""
+    """The installed emu_runtime, for this process.
+
+    Unit tests may have imported the source tree's here: those modules stay theirs.
+    """
     for name in list(sys.modules):
         if name.partition(".")[0] in ("emu_runtime", "emu_driver_shim"):
             del sys.modules[name]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from device_programs import SLOW, arguments
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from programs import SLOW, arguments
 
 pytestmark = pytest.mark.integration
 

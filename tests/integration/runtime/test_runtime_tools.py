@@ -1,0 +1,150 @@
+"""emu-smi and emu-diag as programs, on installs that work and installs that do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qualify.process import Completed, run
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def broken(site: Path, tmp_path: Path) -> Path:
+    """A copy of the install, to be broken."""
+    prefix = tmp_path / "prefix"
+    shutil.copytree(site.parents[2], prefix, ignore=shutil.ignore_patterns("wheels"))
+    return prefix / site.relative_to(site.parents[2])
+
+
+def tool(site: Path, name: str, *words: str, **environment: str) -> Completed:
+    clean = {"PATH": os.defpath, "PYTHONPATH": str(site), **environment}
+    program = f"import sys; from emu_runtime.{name} import main; sys.exit(main())"
+    return run([sys.executable, "-c", program, *words], env=clean, cwd=site, timeout=120)
+
+
+def diagnosis(site: Path, **environment: str) -> tuple[int, dict[str, Any]]:
+    done = tool(site, "diag", "--json", **environment)
+    return done.status, {step["name"]: step for step in json.loads(done.stdout)["steps"]}
+
+
+def test_console_scripts_are_installed_and_run(site: Path) -> None:
+    for name in ("emu-smi", "emu-diag"):
+        done = run([site.parents[2] / "bin" / name, "--help"], env={"PYTHONPATH": str(site)})
+        assert done.ok and name in done.stdout, done.stderr
+
+
+def test_smi_shows_the_device(site: Path) -> None:
+    done = tool(site, "smi")
+    assert done.ok, done.stderr
+    assert "emu:0   Emulated accelerator A0" in done.stdout
+    data = json.loads(tool(site, "smi", "--json").stdout)
+    (device,) = data["devices"]
+    assert device["properties"]["memory_bytes"] > 0
+    assert device["telemetry"]["temperature_celsius"] > 0
+
+
+def test_smi_watches_until_it_is_interrupted(site: Path) -> None:
+    program = (
+        "import _thread, sys, threading\n"
+        "threading.Timer(1.0, _thread.interrupt_main).start()\n"
+        "from emu_runtime.smi import main\n"
+        "sys.exit(main(['--json', '--watch', '0.1']))\n"
+    )
+    clean = {"PATH": os.defpath, "PYTHONPATH": str(site)}
+    done = run([sys.executable, "-c", program], env=clean, timeout=60)
+    assert done.status == 130, done.stderr
+    assert len([json.loads(line) for line in done.stdout.splitlines()]) >= 3
+
+
+def test_smi_says_why_there_is_no_device(site: Path) -> None:
+    done = tool(site, "smi", EMU_PRIVATE="0", EMU_DEVICE_DIR=str(site / "nowhere"))
+    assert done.status == 1
+    assert "EMU_PRIVATE" in done.stderr
+
+
+def test_diag_passes_on_a_good_install(site: Path) -> None:
+    status, steps = diagnosis(site)
+    assert status == 0, steps
+    assert {step["outcome"] for step in steps.values()} == {"passed"}
+    assert len(steps) == 12
+
+
+def test_diag_imports_no_torch(site: Path) -> None:
+    program = "import sys; import emu_runtime.diag; print('torch' in sys.modules)"
+    done = run([sys.executable, "-c", program], env={"PYTHONPATH": str(site)})
+    assert done.stdout == "False\n"
+
+
+def remove(path: Path) -> None:
+    path.unlink() if path.is_file() else shutil.rmtree(path)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def other_interface(path: Path) -> None:
+    path.write_text(path.read_text().replace("INTERFACE_MAJOR 1", "INTERFACE_MAJOR 2"))
+
+
+BREAKS: dict[str, tuple[str, Callable[[Path], None], str, str]] = {
+    "no driver": ("emu_driver_shim*", remove, "packages found", "emu-driver-shim"),
+    "no library": ("emu_runtime/lib/libemurt.so", remove, "libraries load", "libemurt"),
+    "half a library": ("emu_runtime/lib/libemurt.so", truncate, "libraries load", ""),
+    "half a driver": ("emu_driver_shim/lib/libemudrv.so", truncate, "libraries load", "libemudrv"),
+    "no emud": ("emu_driver_shim/bin/emud", remove, "device opens", "emud"),
+    "other version": (
+        "emu_driver_shim/include/emu/driver.h", other_interface, "interface versions", "2.0",
+    ),
+    "no interface file": ("emu_runtime/interface.json", remove, "interface versions", "json"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_diag_finds_the_first_thing_that_is_broken(broken: Path, name: str) -> None:
+    pattern, breaking, step, said = BREAKS[name]
+    paths = list(broken.glob(pattern))
+    assert paths
+    for path in paths:
+        breaking(path)
+    status, steps = diagnosis(broken)
+    assert status == 1
+    assert steps[step]["outcome"] == "failed", steps
+    assert said in steps[step]["cause"]
+    assert steps[step]["mend"]
+    if step != "packages found":
+        assert steps["files intact"]["outcome"] == "failed"
+    assert steps["program"]["outcome"] == "not run"
+    assert steps["program"]["cause"].startswith("needs ")
+
+
+def test_diag_finds_a_changed_file_that_still_works(broken: Path) -> None:
+    with (broken / "emu_runtime" / "smi.py").open("a") as file:
+        file.write("\n# changed\n")
+    status, steps = diagnosis(broken)
+    assert status == 1
+    assert steps["files intact"]["outcome"] == "failed"
+    assert "smi.py" in steps["files intact"]["cause"]
+    assert steps["program"]["outcome"] == "passed"
+
+
+def test_diag_tells_a_node_that_nobody_listens_on(site: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "nodes"
+    folder.mkdir()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(str(folder / "emu0"))
+    listener.close()
+    status, steps = diagnosis(site, EMU_DEVICE_DIR=str(folder))
+    assert status == 1
+    assert steps["device opens"]["outcome"] == "failed"
+    assert "emu0" in steps["device opens"]["cause"]
