@@ -1,0 +1,149 @@
+/* Cases about the life of processes: what a kill, a fork or an end does to whom. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "harness.h"
+
+using namespace emu::test;
+
+namespace {
+
+int emud_of(const Setup& setup) {
+  emu_device_info info{};
+  info.size = sizeof info;
+  OK(api->device_info(setup.device, &info));
+  return info.emud_pid;
+}
+
+/* A client that waits for ever, an emud that ends: told within a fraction of a second. */
+void emud_ends(int signal) {
+  auto* setup = new Setup; // never ended in order: the device is gone
+  emu_queue* never = nullptr;
+  OK(api->queue_create(setup->context, EMU_QUEUE_COMPUTE, 0, &never));
+  uint64_t sequence = 0;
+  OK(api->queue_wait(setup->queue, never, 1, &sequence));
+  const int emud = emud_of(*setup);
+  std::chrono::steady_clock::time_point killed;
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    killed = std::chrono::steady_clock::now();
+    kill(emud, signal);
+  });
+  REFUSED(EMU_ERROR_DEVICE_LOST, api->queue_synchronize(setup->queue, sequence, UINT64_MAX));
+  const auto told = std::chrono::steady_clock::now();
+  killer.join();
+  CHECK(told - killed < std::chrono::milliseconds(1000));
+  const emu_error error = last_error();
+  CHECK(error.scope == EMU_SCOPE_DEVICE);
+  SAYS(error.cause, std::to_string(emud));
+  // Whatever comes next says the same, and nothing hangs.
+  uint64_t address = 0;
+  REFUSED(EMU_ERROR_DEVICE_LOST, api->memory_alloc(setup->context, 1, &address));
+  REFUSED(EMU_ERROR_DEVICE_LOST, api->queue_synchronize(setup->queue, sequence, UINT64_MAX));
+  REFUSED(EMU_ERROR_DEVICE_LOST, api->queue_destroy(setup->copies));
+  REFUSED(EMU_ERROR_DEVICE_LOST, api->context_destroy(setup->context));
+  api->device_close(setup->device);
+}
+
+} // namespace
+
+CASE(emud_is_killed) { emud_ends(SIGKILL); }
+CASE(emud_is_terminated) { emud_ends(SIGTERM); }
+
+CASE(device_is_opened_again) {
+  // After the device was lost, a new open gets a new private emud.
+  emud_ends(SIGKILL);
+  Setup setup;
+  setup.alloc(65536);
+}
+
+CASE(fork_is_refused) {
+  Setup setup;
+  const pid_t child = fork();
+  if (child == 0) {
+    uint64_t address = 0;
+    REFUSED(EMU_ERROR_STALE_HANDLE, api->memory_alloc(setup.context, 1, &address));
+    SAYS(last_error().mend, "spawn");
+    REFUSED(EMU_ERROR_STALE_HANDLE, api->queue_fill(setup.queue, 0, 0, 1, 0, nullptr));
+    emu_device* device = nullptr;
+    REFUSED(EMU_ERROR_STALE_HANDLE, api->device_open(0, &device));
+    _exit(0);
+  }
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  setup.alloc(65536); // the parent goes on
+}
+
+CASE(fork_before_open) {
+  uint32_t count = 0;
+  OK(api->device_count(&count)); // opens nothing, so a child may still open
+  const pid_t child = fork();
+  if (child == 0) {
+    { Setup setup; setup.alloc(65536); }
+    _exit(0);
+  }
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+CASE(private_emud_is_no_child) {
+  // A program that waits for any child must not meet one that it did not start.
+  Setup setup;
+  CHECK(emud_of(setup) != getpid());
+  CHECK(waitpid(-1, nullptr, WNOHANG) == -1);
+}
+
+/* For the tests in Python: what this process sees of the device. */
+CASE(show) {
+  uint32_t count = 0;
+  OK(api->device_count(&count));
+  std::printf("count=%u\n", count);
+  if (count == 0) {
+    const emu_error error = last_error();
+    std::printf("status=%s\ncause=%s\nmend=%s\n", api->status_name(error.status), error.cause, error.mend);
+    return;
+  }
+  emu_device* device = nullptr;
+  const emu_status status = api->device_open(0, &device);
+  if (status != EMU_OK) {
+    std::printf("status=%s\ncause=%s\nmend=%s\n", api->status_name(status), last_error().cause, last_error().mend);
+    return;
+  }
+  emu_telemetry telemetry{};
+  telemetry.size = sizeof telemetry;
+  OK(api->device_telemetry(device, &telemetry));
+  emu_device_info info{};
+  info.size = sizeof info;
+  OK(api->device_info(device, &info));
+  std::printf("status=OK\ncontexts=%u\nqueues=%u\nused=%llu\nemud=%d\nprivate=%d\nnode=%s\n", telemetry.contexts,
+              telemetry.queues, static_cast<unsigned long long>(telemetry.memory_used_bytes), info.emud_pid,
+              info.is_private, info.node);
+  api->device_close(device);
+}
+
+/* Dies of SIGKILL with everything held and a long program running. */
+CASE(die_holding) {
+  Setup setup;
+  setup.alloc(256 << 20);
+  setup.pinned(1 << 20);
+  emu_program* count = setup.program(kCount);
+  const int64_t steps = 20'000'000;
+  OK(api->queue_launch(setup.queue, count, kOneBlock, &steps, sizeof steps, 0, nullptr));
+  std::printf("emud=%d\n", emud_of(setup));
+  std::fflush(stdout);
+  kill(getpid(), SIGKILL);
+}
+
+/* Leaves by exit() with live objects and work in flight. */
+CASE(exit_holding) {
+  auto* setup = new Setup;
+  const uint64_t address = setup->alloc(1 << 20);
+  for (int i = 0; i < 1000; ++i) OK(api->queue_fill(setup->queue, address, 1, 1 << 20, 0, nullptr));
+  std::printf("emud=%d\n", emud_of(*setup));
+}
