@@ -100,8 +100,8 @@ CASE(fault_kinds) {
   REFUSED(EMU_ERROR_PAGE_FAULT, api->queue_synchronize(setup.queue, 1, UINT64_MAX));
 }
 
-/* With a device of a small tick budget. */
 CASE(fault_budget) {
+  const Served device({"--tick-budget", "1000000"});
   Setup setup;
   emu_program* count = setup.program(kCount);
   const int64_t steps = INT64_MAX;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "emu/driver.h"
+#include "process.h"
 
 namespace emu::test {
 
@@ -59,6 +60,11 @@ inline void expect_text(const char* text, const std::string& part, const char* f
 struct Setup {
   Setup() {
     OK(api->device_open(0, &device));
+    emu_device_info info{};
+    info.size = sizeof info;
+    OK(api->device_info(device, &info));
+    emud = info.emud_pid;
+    if (info.is_private != 0) note_emud(emud);
     OK(api->context_create(device, &context));
     OK(api->queue_create(context, EMU_QUEUE_COMPUTE, 0, &queue));
     OK(api->queue_create(context, EMU_QUEUE_COPY, 0, &copies));
@@ -71,6 +77,7 @@ struct Setup {
   emu_context* context = nullptr;
   emu_queue* queue = nullptr;
   emu_queue* copies = nullptr;
+  int emud = 0; // its process
 
   uint64_t alloc(uint64_t bytes) const {
     uint64_t address = 0;

@@ -1,5 +1,5 @@
 /* A client that speaks the protocol badly on purpose. emud has to refuse, keep its other
- * clients served, and give everything back. Needs a node in EMU_DEVICE_DIR. */
+ * clients served, and give everything back. */
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -21,7 +21,7 @@ namespace {
 Descriptor connect_raw() {
   Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address;
-  CHECK(socket_address(std::string(std::getenv("EMU_DEVICE_DIR")) + "/emu0", address));
+  CHECK(socket_address(node(), address));
   CHECK(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   const timeval patience{20, 0}; // an emud that never answers is a failure, not a hang
   setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -123,6 +123,7 @@ struct RawQueue {
 } // namespace
 
 CASE(hostile_handshakes) {
+  const Served device;
   CHECK(shake(connect_raw().get(), kHelloMagic, EMU_DRIVER_INTERFACE).status == EMU_OK);
   const Welcome newer = shake(connect_raw().get(), kHelloMagic, EMU_DRIVER_INTERFACE + 1000);
   CHECK(newer.status == EMU_ERROR_VERSION && newer.interface_version == EMU_DRIVER_INTERFACE);
@@ -135,6 +136,7 @@ CASE(hostile_handshakes) {
 }
 
 CASE(hostile_requests) {
+  const Served device;
   const Descriptor socket = greeted();
   const int s = socket.get();
   CHECK(ask(s, RequestKind(0)).reply.status == EMU_ERROR_NOT_SUPPORTED);
@@ -169,6 +171,7 @@ CASE(hostile_requests) {
 }
 
 CASE(hostile_rings) {
+  const Served device;
   const Descriptor socket = greeted();
   const auto faults_with = [&](auto corrupt, const char* part) {
     RawQueue queue(socket.get());
@@ -197,6 +200,7 @@ CASE(hostile_rings) {
 }
 
 CASE(hostile_random) {
+  const Served device;
   // 10,000 mutated messages and 2,000 mutated rings, from a fixed seed.
   std::mt19937_64 random(20261129);
   const auto some = [&](uint64_t below) { return random() % below; };

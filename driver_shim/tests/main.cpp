@@ -1,6 +1,7 @@
 #include <dlfcn.h>
 
 #include "harness.h"
+#include "process.h"
 
 namespace emu::test {
 
@@ -13,39 +14,41 @@ std::map<std::string, Case>& cases() {
 
 } // namespace emu::test
 
-int main(int argc, char** argv) {
-  using namespace emu::test;
-  if (argc == 2 && std::string(argv[1]) == "--list") {
-    for (const auto& [name, run] : cases()) std::puts(name.c_str());
-    return 0;
-  }
-  const auto found = argc == 3 ? cases().find(argv[2]) : cases().end();
-  if (found == cases().end()) {
-    std::fprintf(stderr, "usage: driver_cases --list | LIBEMUDRV CASE\n");
-    return 2;
-  }
-  void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    std::fprintf(stderr, "%s\n", dlerror());
-    return 2;
-  }
-  const auto get_api = reinterpret_cast<emu_driver_get_api_fn>(dlsym(library, "emu_driver_get_api"));
-  if (get_api == nullptr) return 2;
+namespace {
 
-  // Asked for what it cannot serve, the library names both numbers.
+using namespace emu::test;
+
+/* Loads the library; asked for what it cannot serve, it names both numbers. */
+void load(const char* path) {
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) fail(__FILE__, __LINE__, dlerror());
+  const auto get_api = reinterpret_cast<emu_driver_get_api_fn>(dlsym(library, "emu_driver_get_api"));
+  CHECK(get_api != nullptr);
   emu_error error{};
   error.size = sizeof error;
   CHECK(get_api(EMU_DRIVER_INTERFACE + 1, nullptr) == nullptr);
   CHECK(get_api(EMU_DRIVER_INTERFACE + 1000, &error) == nullptr);
   CHECK(error.status == EMU_ERROR_VERSION);
-  SAYS(error.cause, std::to_string(EMU_DRIVER_INTERFACE_MAJOR + 1) + "." + std::to_string(EMU_DRIVER_INTERFACE_MINOR));
-  SAYS(error.cause, std::to_string(EMU_DRIVER_INTERFACE_MAJOR) + "." + std::to_string(EMU_DRIVER_INTERFACE_MINOR));
-
+  const std::string minor = "." + std::to_string(EMU_DRIVER_INTERFACE_MINOR);
+  SAYS(error.cause, std::to_string(EMU_DRIVER_INTERFACE_MAJOR + 1) + minor);
+  SAYS(error.cause, std::to_string(EMU_DRIVER_INTERFACE_MAJOR) + minor);
   api = get_api(EMU_DRIVER_INTERFACE, nullptr);
   CHECK(api != nullptr);
   CHECK(api->size == sizeof(emu_driver_api));
   CHECK(api->version == EMU_DRIVER_INTERFACE);
-  found->second();
-  std::puts("ok");
-  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const auto found = argc == 4 ? cases().find(argv[3]) : cases().end();
+  if (found == cases().end()) {
+    std::fprintf(stderr, "usage: driver_cases LIBEMUDRV EMUD CASE\ncases:\n");
+    for (const auto& [name, run] : cases()) std::fprintf(stderr, "  %s\n", name.c_str());
+    return 2;
+  }
+  return supervise(argv[2], [&] {
+    load(argv[1]);
+    found->second();
+  });
 }

@@ -12,13 +12,6 @@ using namespace emu::test;
 
 namespace {
 
-int emud_of(const Setup& setup) {
-  emu_device_info info{};
-  info.size = sizeof info;
-  OK(api->device_info(setup.device, &info));
-  return info.emud_pid;
-}
-
 /* A client that waits for ever, an emud that ends: told within a fraction of a second. */
 void emud_ends(int signal) {
   auto* setup = new Setup; // never ended in order: the device is gone
@@ -26,7 +19,7 @@ void emud_ends(int signal) {
   OK(api->queue_create(setup->context, EMU_QUEUE_COMPUTE, 0, &never));
   uint64_t sequence = 0;
   OK(api->queue_wait(setup->queue, never, 1, &sequence));
-  const int emud = emud_of(*setup);
+  const int emud = setup->emud;
   std::chrono::steady_clock::time_point killed;
   std::thread killer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -95,55 +88,48 @@ CASE(fork_before_open) {
 CASE(private_emud_is_no_child) {
   // A program that waits for any child must not meet one that it did not start.
   Setup setup;
-  CHECK(emud_of(setup) != getpid());
+  CHECK(setup.emud != getpid());
   CHECK(waitpid(-1, nullptr, WNOHANG) == -1);
 }
 
-/* For the tests in Python: what this process sees of the device. */
-CASE(show) {
-  uint32_t count = 0;
-  OK(api->device_count(&count));
-  std::printf("count=%u\n", count);
-  if (count == 0) {
-    const emu_error error = last_error();
-    std::printf("status=%s\ncause=%s\nmend=%s\n", api->status_name(error.status), error.cause, error.mend);
-    return;
-  }
-  emu_device* device = nullptr;
-  const emu_status status = api->device_open(0, &device);
-  if (status != EMU_OK) {
-    std::printf("status=%s\ncause=%s\nmend=%s\n", api->status_name(status), last_error().cause, last_error().mend);
-    return;
-  }
-  emu_telemetry telemetry{};
-  telemetry.size = sizeof telemetry;
-  OK(api->device_telemetry(device, &telemetry));
-  emu_device_info info{};
-  info.size = sizeof info;
-  OK(api->device_info(device, &info));
-  std::printf("status=OK\ncontexts=%u\nqueues=%u\nused=%llu\nemud=%d\nprivate=%d\nnode=%s\n", telemetry.contexts,
-              telemetry.queues, static_cast<unsigned long long>(telemetry.memory_used_bytes), info.emud_pid,
-              info.is_private, info.node);
-  api->device_close(device);
-}
-
-/* Dies of SIGKILL with everything held and a long program running. */
-CASE(die_holding) {
-  Setup setup;
-  setup.alloc(256 << 20);
-  setup.pinned(1 << 20);
-  emu_program* count = setup.program(kCount);
-  const int64_t steps = 20'000'000;
-  OK(api->queue_launch(setup.queue, count, kOneBlock, &steps, sizeof steps, 0, nullptr));
-  std::printf("emud=%d\n", emud_of(setup));
-  std::fflush(stdout);
-  kill(getpid(), SIGKILL);
-}
-
-/* Leaves by exit() with live objects and work in flight. */
-CASE(exit_holding) {
+/* Work in flight and everything held: the device ends with its client, however that goes. */
+CASE(client_exits_holding) {
   auto* setup = new Setup;
   const uint64_t address = setup->alloc(1 << 20);
   for (int i = 0; i < 1000; ++i) OK(api->queue_fill(setup->queue, address, 1, 1 << 20, 0, nullptr));
-  std::printf("emud=%d\n", emud_of(*setup));
+}
+
+CASE(client_is_killed) {
+  Client client([] {
+    Setup setup;
+    setup.alloc(256 << 20);
+    emu_program* count = setup.program(kCount);
+    const int64_t steps = 20'000'000;
+    OK(api->queue_launch(setup.queue, count, kOneBlock, &steps, sizeof steps, 0, nullptr));
+    kill(getpid(), SIGKILL);
+  });
+  CHECK(WIFSIGNALED(client.wait()));
+}
+
+CASE(client_is_killed_with_a_child) {
+  // A forked child outlives the client and had the socket: emud ends all the same.
+  Client client([] {
+    Setup setup;
+    const pid_t child = fork();
+    if (child == 0) {
+      sleep(60);
+      _exit(0);
+    }
+    std::printf("%d\n", child);
+    std::fflush(stdout);
+    std::printf("%d\n", setup.emud);
+    std::fflush(stdout);
+    kill(getpid(), SIGKILL);
+  });
+  const int child = std::stoi(client.line());
+  const int emud = std::stoi(client.line());
+  CHECK(WIFSIGNALED(client.wait()));
+  CHECK(eventually([&] { return !is_running(emud); }));
+  CHECK(is_running(child));
+  kill(child, SIGKILL);
 }

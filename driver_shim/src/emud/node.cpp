@@ -34,6 +34,14 @@ bool somebody_listens(const sockaddr_un& address) {
          (errno != ECONNREFUSED && errno != ENOENT);
 }
 
+gid_t group_id(const std::string& name) {
+  const ::group* entry = getgrnam(name.c_str());
+  if (entry == nullptr) {
+    throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_DEVICE, "--group: no group '" + name + "' on this host");
+  }
+  return entry->gr_gid;
+}
+
 } // namespace
 
 Node::Node(std::string path, const std::string& group)
@@ -54,20 +62,18 @@ Node::Node(std::string path, const std::string& group)
     }
     unlink(path_.c_str());
   }
+  const gid_t owner = group.empty() ? gid_t(-1) : group_id(group);
   const mode_t mask = umask(0177); // nobody else before owner and group are right
   const int bound = bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   umask(mask);
-  if (bound != 0 || lstat(path_.c_str(), &status) != 0) throw failed("node " + path_ + " cannot be made");
-  inode_ = status.st_ino;
-  if (!group.empty()) {
-    const ::group* entry = getgrnam(group.c_str());
-    if (entry == nullptr) {
-      throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_DEVICE, "--group: no group '" + group + "' on this host");
-    }
-    if (chown(path_.c_str(), uid_t(-1), entry->gr_gid) != 0) throw failed("group of node " + path_);
+  if (bound != 0) throw failed("node " + path_ + " cannot be made");
+  if (lstat(path_.c_str(), &status) != 0 || chown(path_.c_str(), uid_t(-1), owner) != 0 ||
+      chmod(path_.c_str(), 0660) != 0 || listen(socket_.get(), 64) != 0) {
+    const Refusal refusal = failed("mode and group of node " + path_ + " cannot be set");
+    unlink(path_.c_str());
+    throw refusal;
   }
-  if (chmod(path_.c_str(), 0660) != 0) throw failed("mode of node " + path_);
-  if (listen(socket_.get(), 64) != 0) throw failed("node " + path_);
+  inode_ = status.st_ino;
 }
 
 Node::~Node() {

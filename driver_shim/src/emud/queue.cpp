@@ -86,7 +86,9 @@ uint64_t Queue::end_ticks(uint64_t sequence) const {
 }
 
 void Queue::set_state(QueueState state) {
-  header().state.store(uint32_t(state), std::memory_order_seq_cst);
+  // The first one is why; what follows from it (a lost device's queues are destroyed) is not.
+  uint32_t running = uint32_t(QueueState::running);
+  header().state.compare_exchange_strong(running, uint32_t(state), std::memory_order_seq_cst);
   wake_all(header().completed);
 }
 
