@@ -84,3 +84,4 @@ def lint(session: nox.Session) -> None:
     call(session, "ruff", "format", "--check", ".")
     call(session, "ruff", "check", ".")
     call(session, "mypy")
+    call(session, "mypy", "noxfile.py", "bench", "tests/gates", "tests/integration/gates")

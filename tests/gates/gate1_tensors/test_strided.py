@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from layouts import LAYOUTS
+
+IN_PLACE: list[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
+    lambda x, y: x.add_(y, alpha=2),
+    lambda x, y: x.mul_(y),
+    lambda x, y: torch.sub(x, y, out=x),
+    lambda x, y: x.relu_(),
+    lambda x, y: x.zero_(),
+]
 
 
 def values(scale: float = 1.0) -> torch.Tensor:
@@ -47,13 +57,7 @@ def test_contiguous(device: str, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if name != "expanded"])
 def test_in_place(device: str, name: str) -> None:
     """An in-place or `out=` operation on a strided tensor does nothing, or the wrong elements."""
-    for operate in (
-        lambda x, y: x.add_(y, alpha=2),
-        lambda x, y: x.mul_(y),
-        lambda x, y: torch.sub(x, y, out=x),
-        lambda x, y: x.relu_(),
-        lambda x, y: x.zero_(),
-    ):
+    for operate in IN_PLACE:
         tensor = LAYOUTS[name](values().to(device) - 9)
         expected = LAYOUTS[name](values() - 9)
         operate(tensor, values(0.5).to(device))

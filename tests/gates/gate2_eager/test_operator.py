@@ -36,6 +36,17 @@ EXACT: dict[str, Operator] = {
     "broadcast": lambda x, y: x[:, None] * y[None, :7],
     "promotion": lambda x, y: x + torch.ones(1, dtype=torch.int32, device=x.device),
 }
+INTEGER: list[Operator] = [
+    lambda x, y: x + y,
+    lambda x, y: x - y,
+    lambda x, y: x * y,
+    lambda x, y: x & y,
+    lambda x, y: x | y,
+    lambda x, y: x ^ y,
+    lambda x, y: -x,
+    lambda x, y: torch.maximum(x, y),
+    lambda x, y: x > y,
+]
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 # Functions that the machine states a bound for, with the reference in extended precision.
@@ -88,17 +99,7 @@ def test_integers(device: str, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(SEED)
     x = torch.randint(limits.min, limits.max, (4000,), generator=generator, dtype=dtype)
     y = torch.randint(1, 100, (4000,), generator=generator, dtype=dtype)
-    for operator in (
-        lambda a, b: a + b,
-        lambda a, b: a - b,
-        lambda a, b: a * b,
-        lambda a, b: a & b,
-        lambda a, b: a | b,
-        lambda a, b: a ^ b,
-        lambda a, b: -a,
-        lambda a, b: torch.maximum(a, b),
-        lambda a, b: a > b,
-    ):
+    for operator in INTEGER:
         assert torch.equal(operator(x.to(device), y.to(device)).cpu(), operator(x, y))
 
 
