@@ -160,7 +160,7 @@ class _Court:
         else:
             found = found[-1:]
         if not found:
-            if not entries:  # else what is wrong with them is a reason already
+            if not entries and not index.problems:  # else that is a reason already
                 self.refuse(
                     Layer.EVIDENCE,
                     f"there is no record of gate {gate.number} about these inputs",

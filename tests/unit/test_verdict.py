@@ -16,6 +16,7 @@ from samples import (
     events,
     jsonl,
     make_record,
+    room,
     waiver,
 )
 
@@ -233,6 +234,13 @@ def test_outcomes_that_do_not_follow_are_refused(world: World) -> None:
     assert "do not follow from the attempts" in verdict.reasons[0].what
 
 
+def test_a_damaged_index_is_the_reason(world: World, tmp_path: Path) -> None:
+    world.fill()
+    path = tmp_path / index.LINES
+    path.write_bytes(path.read_bytes().replace(b'"gate":0', b'"gate":1', 1))
+    only_reason(world.decide(), "index line 2 does not follow", Layer.EVIDENCE)
+
+
 def test_an_untrusted_key_denies(world: World) -> None:
     world.fill()
     policy = msgspec.structs.replace(POLICY, trusted_keys=("f" * 64,))
@@ -248,6 +256,16 @@ def test_without_containers_experimental_is_the_ceiling(world: World, kind: Room
     assert world.decide().ceiling == "experimental"
     release = world.decide("release")
     assert any("clean rooms (docker/podman)" in reason.what for reason in release.reasons)
+
+
+def test_two_rooms_of_one_system_are_too_few_for_release(world: World) -> None:
+    for name in ("a", "b"):
+        for gate in (0, 1, 7):
+            lines = events(check(f"gate{gate}.a.one"), gate=gate)
+            world.add(jsonl(lines), gate, room(name, os="12"))
+    whats = [reason.what for reason in world.decide("release").reasons]
+    assert "distinct operating systems: expected 2, got 1" in whats
+    assert not any("clean rooms" in what for what in whats)
 
 
 def test_one_room_is_too_few(world: World) -> None:
