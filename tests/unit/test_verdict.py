@@ -20,6 +20,7 @@ from samples import (
     waiver,
 )
 
+from qualify import index
 from qualify.claim import Verdict
 from qualify.engine import RoomKind
 from qualify.errors import InputError
