@@ -62,6 +62,10 @@ inline bool write(const std::string& path, std::string_view bytes) {
 /* Runs `work` (input bytes to output bytes, or nothing and the reason) between the two files. */
 template <class Work>
 int run(int argc, char** argv, const char* usage, Work work) {
+  if (argc == 2 && std::string_view(argv[1]) == "--help") {
+    std::cout << usage;
+    return 0;
+  }
   const std::optional<Files> files = parse(argc, argv);
   if (!files) {
     std::cerr << usage;
