@@ -95,7 +95,8 @@ CASE(activity_records) {
   const uint64_t address = setup.alloc(65536);
   emu_program* empty = setup.program(kEmpty);
   uint64_t sequence = 0;
-  OK(api->queue_fill(setup.queue, address, 1, 100, 1, nullptr)); // not recorded: off until enabled
+  OK(api->queue_fill(setup.queue, address, 1, 100, 1, &sequence)); // not recorded: off until enabled
+  OK(api->queue_synchronize(setup.queue, sequence, UINT64_MAX));
   OK(api->activity_enable(setup.context, 1));
   const uint32_t grid[3] = {3, 2, 1};
   OK(api->queue_launch(setup.queue, empty, grid, nullptr, 0, 41, nullptr));
