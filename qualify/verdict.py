@@ -364,7 +364,7 @@ class _Court:
     def check_obligations(self) -> None:
         """Rule 9, unless a room has a reason of its own, of which this would be the echo."""
         blamed = {reason.room for reason in self.reasons}
-        for room in sorted({asked.room for asked in self.question.asked} - blamed):
+        for room in sorted(set(self.rooms) - blamed):
             missing = set(self.tier.obligations) - self.shown.get(room, set())
             if missing:
                 kinds = " or ".join(kind.value for kind in self.policy.claim_kinds)
