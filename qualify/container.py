@@ -24,6 +24,8 @@ GRACE_SECONDS = 30
 LAG_SECONDS = 2
 PROCESSES = 4096
 SHM_BYTES = 2**30
+FIRST_PROCESS = ["sh", "-c", "while :; do sleep 2147483647 & wait; done"]
+"""Lives until the room is removed, and reaps orphans (an engine's own init may not be there)."""
 ISOLATION = (
     "container without network, added capabilities, or mounts of the host",
     "no new privileges; commands run as uid 1000 unless they install",
@@ -54,8 +56,7 @@ class Container:
         with _engine_errors("start a room"):
             self._container = self._client.containers.create(
                 self._image,
-                ["sleep", "infinity"],
-                init=True,
+                FIRST_PROCESS,
                 hostname="room",
                 network_mode="none",
                 cap_drop=["ALL"],
@@ -129,8 +130,8 @@ class Container:
         container, self._container = self._container, None
         client, self._client = self._client, None
         if container is not None:
-            with contextlib.suppress(NotFound), _engine_errors("remove a room"):
-                container.remove(force=True, v=True)
+            with _engine_errors("remove a room"):
+                remove(container)
         if client is not None:
             client.close()
 
@@ -142,17 +143,25 @@ def sweep(client: docker.DockerClient) -> None:
             all=True, filters={"label": OWNER_LABEL}, ignore_removed=True
         )
         for container in found:
-            if not owner.parse(container.labels.get(OWNER_LABEL, "")).alive():
-                with contextlib.suppress(NotFound):
-                    container.remove(force=True, v=True)
+            if owner.left_behind(container.labels.get(OWNER_LABEL, "")):
+                remove(container)
+
+
+def remove(container: Any) -> None:
+    """Remove it with what runs in it; one that is gone, or that another run removes, is fine."""
+    try:
+        container.remove(force=True, v=True)
+    except NotFound:
+        pass
+    except APIError as error:
+        if error.status_code != 409:
+            raise
 
 
 @contextlib.contextmanager
 def _engine_errors(what: str) -> Iterator[None]:
     try:
         yield
-    except NotFound:
-        raise
     except (APIError, DockerException, requests.RequestException) as error:
         raise EngineError(f"the container engine could not {what}: {error}") from error
 

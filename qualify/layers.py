@@ -26,7 +26,7 @@ import requests
 from docker.errors import DockerException, ImageNotFound
 
 from qualify import owner, process
-from qualify.container import OWNER_LABEL, sweep
+from qualify.container import FIRST_PROCESS, OWNER_LABEL, remove, sweep
 from qualify.engine import Engine
 from qualify.errors import EngineError, HostError, RoomError
 from qualify.interpreter import Interpreter
@@ -84,12 +84,21 @@ def base_image(stages: Stages, client: docker.DockerClient, image: Image) -> Lay
     name = f"{image.name}-base"
 
     def make(tag: str) -> None:
-        if image.upstream:
-            _from_upstream(client, image, tag)
-        else:
-            _from_packages(stages, client, image, tag)
-        if image.tools:
-            _install_tools(client, image, tag)
+        raw = image.upstream or f"{tag}-raw"
+        if not image.upstream:
+            _from_packages(stages, client, image, raw)
+        elif _find(client, raw) is None:
+            client.images.pull(raw)
+        try:
+            with step(client, raw, network="bridge" if image.upstream else "none") as box:
+                if image.upstream:
+                    _add_packages(box, image)
+                if image.tools:
+                    _install_tools(box, image)
+                _commit(box, tag)
+        finally:
+            if not image.upstream:
+                client.images.remove(raw)
 
     return _ensure(stages, client, name, inputs, make)
 
@@ -267,21 +276,15 @@ def _from_packages(stages: Stages, client: docker.DockerClient, image: Image, ta
             )
         # podman heeds a tag only as part of the name; docker takes both.
         client.api.import_image_from_file(str(archive), repository=tag)
-    with step(client, tag) as box:
-        _commit(box, tag)
 
 
-def _from_upstream(client: docker.DockerClient, image: Image, tag: str) -> None:
-    if _find(client, image.upstream) is None:
-        client.images.pull(image.upstream)
-    with step(client, image.upstream, network="bridge") as box:
-        shell(box, ["apt-get", "update", "-q"])
-        shell(box, ["apt-get", "install", "-q", "-y", "--no-install-recommends", *image.packages])
-        shell(box, ["sh", "-c", ADD_USER])
-        _commit(box, tag)
+def _add_packages(box: Any, image: Image) -> None:
+    shell(box, ["apt-get", "update", "-q"])
+    shell(box, ["apt-get", "install", "-q", "-y", "--no-install-recommends", *image.packages])
+    shell(box, ["sh", "-c", ADD_USER])
 
 
-def _install_tools(client: docker.DockerClient, image: Image, tag: str) -> None:
+def _install_tools(box: Any, image: Image) -> None:
     with tempfile.TemporaryDirectory(prefix="qualify-tools-") as scratch:
         words = [sys.executable, "-I", "-m", "pip", "download", "--quiet", "--no-deps"]
         words += ["--only-binary=:all:", f"--python-version={image.python}", "--dest", scratch]
@@ -292,15 +295,13 @@ def _install_tools(client: docker.DockerClient, image: Image, tag: str) -> None:
                 expected=" ".join(image.tools),
                 got=done.stderr.strip()[-800:],
             )
-        with step(client, tag) as box:
-            with io.BytesIO() as buffer:
-                with tarfile.open(fileobj=buffer, mode="w") as archive:
-                    archive.add(scratch, arcname="tools", filter=_root_owned)
-                box.put_archive("/tmp", buffer.getvalue())
-            install = ["python3", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
-            shell(box, [*install, "--find-links=/tmp/tools", *image.tools])
-            shell(box, ["rm", "-r", "/tmp/tools"])
-            _commit(box, tag)
+        with io.BytesIO() as buffer:
+            with tarfile.open(fileobj=buffer, mode="w") as archive:
+                archive.add(scratch, arcname="tools", filter=_root_owned)
+            box.put_archive("/tmp", buffer.getvalue())
+    install = ["python3", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    shell(box, [*install, "--find-links=/tmp/tools", *image.tools])
+    shell(box, ["rm", "-r", "/tmp/tools"])
 
 
 @contextlib.contextmanager
@@ -316,8 +317,7 @@ def step(
     sweep(client)
     box = client.containers.create(
         tag,
-        ["sleep", "infinity"],
-        init=True,
+        FIRST_PROCESS,
         network_mode=network,
         user=user,
         volumes=volumes or {},
@@ -327,7 +327,7 @@ def step(
         box.start()
         yield box
     finally:
-        box.remove(force=True, v=True)
+        remove(box)
 
 
 def shell(box: Any, words: Sequence[str]) -> str:
@@ -345,7 +345,7 @@ def _commit(box: Any, tag: str) -> None:
     python = shell(box, ["sh", "-c", probe]).strip()
     repository, _, version = tag.rpartition(":")
     labels = f'LABEL {USED_LABEL}="{tag}" qualify.python="{python}"'
-    box.commit(repository=repository, tag=version, changes=[labels, 'CMD ["sleep", "infinity"]'])
+    box.commit(repository=repository, tag=version, changes=[labels])
 
 
 def _root_owned(member: tarfile.TarInfo) -> tarfile.TarInfo:

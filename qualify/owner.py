@@ -34,13 +34,16 @@ def of(pid: int) -> Owner:
     return Owner(pid, _started(pid), _boot())
 
 
-def parse(text: str) -> Owner:
-    """The owner that `text` (as `Owner.text` wrote it) names; one never alive for another text."""
+def left_behind(text: str) -> bool:
+    """Whether `text` (as `Owner.text` wrote it) names an owner that is dead.
+
+    A text that is none says nothing about a process, so nothing is removed for it.
+    """
     pid, _, rest = text.partition(".")
     started, _, boot = rest.partition(".")
-    if not (pid.isdigit() and started.isdigit()):
-        return Owner(0, -1, "")
-    return Owner(int(pid), int(started), boot)
+    if not (pid.isdigit() and started.isdigit() and boot):
+        return False
+    return not Owner(int(pid), int(started), boot).alive()
 
 
 def _boot() -> str:

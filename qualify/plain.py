@@ -68,5 +68,5 @@ class Plain:
 def sweep(scratch: Path) -> None:
     """Remove the folders of runs that are dead."""
     for folder in scratch.iterdir():
-        if not owner.parse(folder.name.rpartition("-")[0]).alive():
+        if owner.left_behind(folder.name.rpartition("-")[0]):
             remove_tree(folder)

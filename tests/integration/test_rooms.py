@@ -64,6 +64,14 @@ def test_files_go_in_and_come_out(spec: RoomSpec, tmp_path: Path) -> None:
             room.get("none")
 
 
+def test_orphans_are_reaped(spec: RoomSpec) -> None:
+    with open_room(spec) as room:
+        room.run(["sh", "-c", "(sleep 0.2 &) >&- 2>&-"], timeout=30)
+        time.sleep(1)
+        states = room.run(["sh", "-c", "grep -h ^State: /proc/[0-9]*/status"], timeout=30)
+        assert states.ok and "Z (zombie)" not in states.stdout
+
+
 def test_no_network_and_no_privilege(spec: RoomSpec) -> None:
     with open_room(spec) as room:
         devices = room.run(["cat", "/proc/net/dev"], timeout=30).stdout.splitlines()[2:]
