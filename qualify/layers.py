@@ -69,7 +69,7 @@ def room_image(
         base = base_image(stages, client, image)
         python = "/usr/bin/python3"
         if moved is not None:
-            base = _interpreter_image(stages, client, image, base, moved, minor)
+            base = interpreter_image(stages, client, image, base, moved, minor)
             python = f"/opt/python/{minor}/bin/python3"
         return _torch_image(stages, client, image, base, python, closure)
 
@@ -103,7 +103,7 @@ def base_image(stages: Stages, client: docker.DockerClient, image: Image) -> Lay
     return _ensure(stages, client, name, inputs, make)
 
 
-def _interpreter_image(
+def interpreter_image(
     stages: Stages,
     client: docker.DockerClient,
     image: Image,
@@ -111,6 +111,7 @@ def _interpreter_image(
     moved: Output,
     minor: str,
 ) -> Layer:
+    """`base` with the `moved` interpreter in /opt/python/MINOR, proved by importing its modules."""
     inputs = {"base": base.tag, "interpreter": moved.key, "version": VERSION}
 
     def make(tag: str) -> None:
