@@ -54,10 +54,7 @@ PACKAGES = (
     Package(name="emu-driver-shim", folder="driver_shim"),
     Package(name="emu-runtime", folder="runtime_pkg", reads=("driver_shim/include",)),
     Package(
-        name="torch-emu",
-        folder="framework_plugin",
-        reads=("runtime_pkg/include", "driver_shim/include", "driver_shim/spec"),
-        torch=True,
+        name="torch-emu", folder="framework_plugin", reads=("runtime_pkg/include",), torch=True
     ),
 )
 
