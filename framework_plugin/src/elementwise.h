@@ -1,0 +1,30 @@
+// The one path of elementwise operators: a TensorIterator and a row become a launch.
+#pragma once
+
+#include <ATen/TensorIterator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
+
+#include <initializer_list>
+#include <optional>
+
+#include "program.h"
+
+namespace emu {
+
+// Element type of a tensor's dtype; raises NotImplementedError naming the operator and dtype otherwise.
+Element element_of(c10::ScalarType type, const char* operation);
+bool supported(c10::ScalarType type);
+
+// Bits of `value` as a launch argument of an instruction type ("f32", "f64", "i64").
+uint64_t argument_bits(const c10::Scalar& value, const char* type);
+
+// Runs `row` over the iterator's operands (one output). `common` is the type of the computation
+// where the iterator has none. Zero elements launch nothing.
+void run_elementwise(at::TensorIteratorBase& iterator, const Row& row, std::initializer_list<c10::Scalar> scalars = {},
+                     std::optional<c10::ScalarType> common = std::nullopt);
+
+// Copies bits between operands of one dtype of 1, 2, 4 or 8 bytes, whatever it is.
+void run_bit_copy(at::TensorIteratorBase& iterator);
+
+}  // namespace emu

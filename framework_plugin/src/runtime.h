@@ -1,0 +1,50 @@
+// The plugin's view of libemurt.so: the interface table, its errors as PyTorch's,
+// and the calling thread's current device and streams.
+//
+// The table is given once, by `torch_emu_init`; nothing here opens a device.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+#include <c10/util/Exception.h>
+
+#include "emu/runtime.h"
+
+namespace emu {
+
+constexpr c10::DeviceType kDeviceType = c10::DeviceType::PrivateUse1;
+constexpr int kMaxDevices = 16;
+
+// Loads the runtime at `path`; false and a reason when it cannot be loaded or serves another interface.
+bool load_runtime(const char* path, const char* driver_path, std::string& why);
+
+// Raises when the runtime was never loaded.
+const emurt_api& api();
+bool runtime_loaded();
+
+// Raises c10::Error (OutOfMemoryError where it is one) with the runtime's cause and mend.
+[[noreturn]] void raise(int32_t status, const char* action);
+inline void check(int32_t status, const char* action) {
+  if (C10_UNLIKELY(status != EMURT_OK)) raise(status, action);
+}
+
+// Number of devices, 0 on any error; never raises.
+int device_count() noexcept;
+
+int current_device() noexcept;
+void set_current_device(int device);          // raises when there is no such device
+void set_current_device_unchecked(int device) noexcept;
+
+emurt_stream current_stream(int device) noexcept;
+void set_current_stream(int device, emurt_stream stream) noexcept;
+
+// A c10 stream's id is the runtime's handle; 0 is the device's default stream.
+inline emurt_stream handle(const c10::Stream& stream) { return reinterpret_cast<emurt_stream>(stream.id()); }
+inline c10::Stream wrap(int device, emurt_stream stream) {
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(device)),
+                     reinterpret_cast<c10::StreamId>(stream));
+}
+
+inline uint64_t address(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+}  // namespace emu
