@@ -1,0 +1,67 @@
+"""Which way operators took, and what the device did for each.
+
+native: a device program or command of the plugin's own; fallback: copied to the host and back.
+Composite operators reach the device as native ones and are counted there, under those names;
+compiled code of torch.compile is counted under `compiled`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch_emu import registration
+
+if TYPE_CHECKING:
+    from emu_runtime import Activity
+
+WAYS = ("native", "composite", "compiled", "fallback")
+
+
+def execution_counts() -> dict[str, dict[str, int]]:
+    """Calls since start or reset: `{"native": {"aten::add.Tensor": 3, ...}, "fallback": {...}, ...}`."""
+    counts: dict[str, dict[str, int]] = {way: {} for way in WAYS}
+    for line in registration.library().text("counts").splitlines():
+        way, operator, calls = line.split("\t")
+        counts[way][operator] = int(calls)
+    return counts
+
+
+def reset_execution_counts() -> None:
+    registration.library().get("reset_counts")
+
+
+@dataclass(frozen=True)
+class KernelActivity:
+    """One device command and the operator that submitted it (`""` where none did)."""
+
+    operator: str
+    activity: Activity
+
+
+@contextlib.contextmanager
+def kernel_activity() -> Iterator[list[KernelActivity]]:
+    """Records device commands inside; the list it gives is filled when the block ends.
+
+    >>> with torch.emu.kernel_activity() as kernels:
+    ...     y = x + 1
+    >>> [(k.operator, k.activity.program, k.activity.ticks) for k in kernels]
+    """
+    from emu_runtime import record_activity
+
+    from torch_emu import device_module
+
+    library = registration.library()
+    found: list[KernelActivity] = []
+    with record_activity(*range(device_module.device_count())) as records:
+        library.get("set_recording", 1)
+        try:
+            yield found
+        finally:
+            library.get("set_recording", 0)
+    for record in records:
+        name = library.get("operator_name", record.correlation)
+        assert isinstance(name, bytes)
+        found.append(KernelActivity(f"aten::{name.decode()}" if name else "", record))

@@ -1,0 +1,48 @@
+"""What a device is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """`multi_processor_count` is the number of cores: Inductor asks for it by this name."""
+
+    index: int
+    name: str
+    uuid: str
+    stepping: str
+    firmware: str
+    driver: str
+    total_memory: int
+    multi_processor_count: int
+    max_lanes: int
+    clock_hertz: int
+
+
+def get_device_properties(device: Any = None) -> DeviceProperties:
+    from emu_runtime import Device
+
+    from torch_emu import device_module
+
+    device_module._lazy_init()
+    index = device_module._index(device)
+    found = Device(index).properties()
+    return DeviceProperties(
+        index=index,
+        name=found.name,
+        uuid=found.uuid,
+        stepping=found.stepping,
+        firmware=found.firmware,
+        driver=found.driver,
+        total_memory=found.memory_bytes,
+        multi_processor_count=found.cores,
+        max_lanes=found.max_lanes,
+        clock_hertz=found.clock_hertz,
+    )
+
+
+def get_device_name(device: Any = None) -> str:
+    return get_device_properties(device).name

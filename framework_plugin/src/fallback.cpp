@@ -1,0 +1,89 @@
+#include "fallback.h"
+
+#include <ATen/ATen.h>
+#include <ATen/native/CPUFallback.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <sstream>
+
+namespace emu {
+namespace {
+
+std::atomic<FallbackPolicy> policy{FallbackPolicy::warn};
+std::mutex mutex;
+std::map<std::string, uint64_t>& counts() {
+  static auto* all = new std::map<std::string, uint64_t>();
+  return *all;
+}
+
+std::string describe(const torch::jit::Stack& stack, size_t arguments) {
+  std::ostringstream text;
+  const char* separator = "";
+  for (const c10::IValue& value : torch::jit::last(stack, arguments)) {
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    text << separator << value.toTensor().scalar_type() << value.toTensor().sizes();
+    separator = ", ";
+  }
+  return text.str();
+}
+
+void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const std::string name = c10::toString(op.operator_name());
+  const FallbackPolicy now = policy.load();
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      now != FallbackPolicy::error, "emu: ", name, " has no device program (arguments: ",
+      describe(*stack, op.schema().arguments().size()),
+      ") and TORCH_EMU_FALLBACK is `error`. Use operators that have one, or set TORCH_EMU_FALLBACK to `warn` (run it on "
+      "the host and say so once), `allow` (run it on the host in silence) or `error` (refuse, as now).");
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex);
+    first = ++counts()[name] == 1;
+  }
+  if (now == FallbackPolicy::warn && first)
+    TORCH_WARN("emu: ", name, " has no device program and runs on the host, with a copy each way. Set TORCH_EMU_FALLBACK "
+               "to `allow` to hide this or to `error` to refuse it.");
+  at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+}
+
+}  // namespace
+
+bool set_fallback_policy(const std::string& text) {
+  if (text == "error")
+    policy = FallbackPolicy::error;
+  else if (text == "warn")
+    policy = FallbackPolicy::warn;
+  else if (text == "allow")
+    policy = FallbackPolicy::allow;
+  else
+    return false;
+  return true;
+}
+
+const char* fallback_policy() noexcept {
+  switch (policy.load()) {
+    case FallbackPolicy::error: return "error";
+    case FallbackPolicy::warn: return "warn";
+    case FallbackPolicy::allow: return "allow";
+  }
+  return "";
+}
+
+std::vector<std::pair<std::string, uint64_t>> fallback_counts() {
+  const std::lock_guard lock(mutex);
+  return {counts().begin(), counts().end()};
+}
+
+void reset_fallback_counts() {
+  const std::lock_guard lock(mutex);
+  counts().clear();
+}
+
+}  // namespace emu
