@@ -100,7 +100,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return before;
   }
   Device getDevice() const override { return Device(kDeviceType, static_cast<DeviceIndex>(current_device())); }
-  void setDevice(Device device) const override { set_current_device(device.index()); }
+  void setDevice(Device device) const override {
+    note_thread();
+    set_current_device(device.index());
+  }
   void uncheckedSetDevice(Device device) const noexcept override { set_current_device_unchecked(device.index()); }
   DeviceIndex deviceCount() const noexcept override { return static_cast<DeviceIndex>(device_count()); }
 

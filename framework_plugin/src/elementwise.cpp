@@ -29,6 +29,14 @@ std::optional<Element> find_element(c10::ScalarType type) {
   }
 }
 
+// The iterator's common dtype, Undefined where it did not compute one (its accessor asserts that it did).
+c10::ScalarType common_type(const at::TensorIteratorBase& iterator) {
+  struct Access : at::TensorIteratorBase {
+    static c10::ScalarType of(const at::TensorIteratorBase& base) { return base.*(&Access::common_dtype_); }
+  };
+  return Access::of(iterator);
+}
+
 // The value of a zero-dimensional CPU tensor, rounded to the common type as PyTorch does.
 c10::Scalar host_scalar(const at::TensorBase& tensor, c10::ScalarType common) {
   const c10::Scalar value = at::Tensor(tensor).item();
@@ -87,7 +95,8 @@ void submit(const at::TensorIteratorBase& iterator, const Signature& s, uint64_t
           iterator.ndim() == 0 ? 0 : static_cast<uint64_t>(iterator.strides(k)[static_cast<size_t>(dim)]);
   if (s.layout != Layout::flat)
     for (int dim = 0; dim < s.dims; ++dim)
-      args[slot_of_size(s, dim)] = static_cast<uint64_t>(iterator.shape()[static_cast<size_t>(dim)]);
+      args[slot_of_size(s, dim)] =
+          iterator.ndim() == 0 ? 1 : static_cast<uint64_t>(iterator.shape()[static_cast<size_t>(dim)]);
   Grid grid{blocks(inner, kLanes), 1, 1};
   if (s.layout == Layout::rows) grid[1] = blocks(iterator.numel() / inner, 1);
   launch(iterator.device(0).index(), key_of(s), [&s] { return write_program(s); }, grid, args, slots(s));
@@ -119,20 +128,51 @@ uint64_t argument_bits(const c10::Scalar& value, const char* type) {
   return bits;
 }
 
+namespace {
+
+// The integer type that moves an element's bits unchanged.
+Element bits_of(c10::ScalarType type) {
+  switch (c10::elementSize(type)) {
+    case 1: return Element::u8;
+    case 2: return Element::i16;
+    case 4: return Element::i32;
+    case 8: return Element::i64;
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "emu: a strided copy of ", type,
+                                  " is not implemented; make it contiguous on the CPU first");
+  }
+}
+
+}  // namespace
+
+void run_indirect(at::TensorIteratorBase& iterator, const Row& row, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  if (iterator.numel() == 0) return;
+  Signature s;
+  s.row = &row;
+  s.operands = static_cast<uint8_t>(iterator.ntensors());
+  s.layout = Layout::general;
+  s.dims = static_cast<uint8_t>(iterator.ndim() == 0 ? 1 : iterator.ndim());
+  s.narrow = iterator.numel() < (int64_t{1} << 31);
+  s.common = bits_of(iterator.dtype(0));
+  TORCH_INTERNAL_ASSERT(s.operands <= kMaxOperands && row.scalars == 2 * sizes.size());
+  uint64_t args[kMaxSlots];
+  for (int k = 0; k < s.operands; ++k) {
+    s.operand[k] = {k < 2 ? s.common : element_of(iterator.dtype(k), row.name), Access::strided};
+    args[slot_of_operand(k)] = address(iterator.data_ptr(k));
+  }
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    args[slot_of_scalar(s, static_cast<int>(2 * k))] = static_cast<uint64_t>(sizes[k]);
+    args[slot_of_scalar(s, static_cast<int>(2 * k + 1))] = static_cast<uint64_t>(strides[k]);
+  }
+  submit(iterator, s, args);
+}
+
 void run_bit_copy(at::TensorIteratorBase& iterator) {
   if (iterator.numel() == 0) return;
   Signature s;
   s.row = &rows::copy;
   s.operands = 2;
-  switch (iterator.element_size(0)) {
-    case 1: s.common = Element::u8; break;
-    case 2: s.common = Element::i16; break;
-    case 4: s.common = Element::i32; break;
-    case 8: s.common = Element::i64; break;
-    default:
-      TORCH_CHECK_NOT_IMPLEMENTED(false, "emu: a strided copy of ", iterator.dtype(0),
-                                  " is not implemented; make it contiguous on the CPU first");
-  }
+  s.common = bits_of(iterator.dtype(0));
   uint64_t args[kMaxSlots];
   for (int k = 0; k < 2; ++k) {
     s.operand[k].element = s.common;
@@ -150,8 +190,9 @@ void run_elementwise(at::TensorIteratorBase& iterator, const Row& row, std::init
   s.row = &row;
   s.operands = static_cast<uint8_t>(iterator.ntensors());
   const auto common = given_common.has_value()                              ? *given_common
-                      : iterator.common_dtype() != c10::ScalarType::Undefined ? iterator.common_dtype()
-                                                                            : iterator.dtype(iterator.noutputs());
+                      : common_type(iterator) != c10::ScalarType::Undefined ? common_type(iterator)
+                      : iterator.ntensors() > 1                          ? iterator.dtype(iterator.noutputs())
+                                                                         : iterator.dtype(0);
   s.common = element_of(common, row.name);
   const c10::Device where = iterator.device(0);
   bool uniform[kMaxOperands]{};

@@ -24,6 +24,10 @@ uint64_t argument_bits(const c10::Scalar& value, const char* type);
 void run_elementwise(at::TensorIteratorBase& iterator, const Row& row, std::initializer_list<c10::Scalar> scalars = {},
                      std::optional<c10::ScalarType> common = std::nullopt);
 
+// Copies elements through indices: operands are output, source, and an index tensor for each size and
+// stride in bytes. `row` is one of rows::gather and its kind, made for that number of indices.
+void run_indirect(at::TensorIteratorBase& iterator, const Row& row, at::IntArrayRef sizes, at::IntArrayRef strides);
+
 // Copies bits between operands of one dtype of 1, 2, 4 or 8 bytes, whatever it is.
 void run_bit_copy(at::TensorIteratorBase& iterator);
 

@@ -3,7 +3,9 @@
 // Functions give 0, or -1 with a message of the calling thread from `torch_emu_last_error`.
 // Texts are written into the caller's buffer: the length needed is given, and nothing is
 // written past `capacity`.
-#include <torch/version.h>
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/headeronly/version.h>
 
 #include <cstring>
 #include <exception>
@@ -113,5 +115,19 @@ EMU_EXPORT int torch_emu_set_state(int device, uint64_t seed, uint64_t offset) {
     const std::lock_guard lock(generator.mutex());
     generator.unsafeGetGeneratorImpl()->set_current_seed(seed);
     generator.unsafeGetGeneratorImpl()->set_offset(offset);
+  });
+}
+
+// Waits until autograd's device threads are past all work given so far. A thread that ends a backward
+// still drops what Python owns, and one that starts takes the interpreter's lock: either aborts the
+// process when the interpreter is already closing. The backward below leaves nothing of Python behind.
+EMU_EXPORT int torch_emu_drain_autograd() {
+  if (!emu::threads_noted()) return 0;
+  return guarded([] {
+    for (int device = 0; device < emu::device_count(); ++device) {
+      const auto options = at::TensorOptions(c10::Device(emu::kDeviceType, index(device))).dtype(at::kFloat);
+      const at::Tensor leaf = at::empty({1}, options).requires_grad_(true);
+      torch::autograd::grad({leaf.view({1})}, {leaf}, {at::empty({1}, options)});
+    }
   });
 }

@@ -65,13 +65,19 @@ using at::Scalar;
 using at::Tensor;
 namespace meta = at::meta;
 
-// An operator whose scalars are those of its row, in order.
+// An operator whose scalars are those of its row, in order; a row without scalars has them as
+// operands already (PyTorch wraps them).
 template <class Meta, const Row& row>
 struct Pointwise : Meta {
   void impl(const Tensor&, const Tensor&) { run_elementwise(*this, row); }
   void impl(const Tensor&, const Tensor&, const Tensor&) { run_elementwise(*this, row); }
   void impl(const Tensor&, const Tensor&, const Tensor&, const Tensor&) { run_elementwise(*this, row); }
-  void impl(const Tensor&, const Scalar& x, const Tensor&) { run_elementwise(*this, row, {x}); }
+  void impl(const Tensor&, const Scalar& x, const Tensor&) {
+    if constexpr (row.scalars == 0)
+      run_elementwise(*this, row);
+    else
+      run_elementwise(*this, row, {x});
+  }
   void impl(const Tensor&, const Scalar& x, const Scalar& y, const Tensor&) { run_elementwise(*this, row, {x, y}); }
   void impl(const Tensor&, const Tensor&, const Scalar& x, const Tensor&) { run_elementwise(*this, row, {x}); }
   void impl(const Tensor&, const Tensor&, const Tensor&, const Scalar& x, const Tensor&) {

@@ -35,6 +35,7 @@ class Writer {
     out_ << ".program " << s_.row->name << '_' << memory_type(s_.common) << "\n.lanes " << kLanes << "\n.args "
          << slots(s_) * 8 << '\n';
     place();
+    if (s_.row->indirect != Indirect::none) return write_indirect();
     std::map<std::string, std::string> values;
     for (int k = 1; k < s_.operands; ++k)
       values[std::string(1, static_cast<char>('a' + k - 1))] = input(k);
@@ -148,6 +149,42 @@ class Writer {
         }
       }
     }
+  }
+
+  std::string write_indirect() {
+    const Indirect kind = s_.row->indirect;
+    const bool wrap = kind == Indirect::gather_wrap || kind == Indirect::scatter_wrap;
+    const int at = kind == Indirect::gather || kind == Indirect::gather_wrap ? 1 : 0;
+    const char* type = memory_type(s_.operand[0].element);
+    const std::string offset = offset_[static_cast<size_t>(at)];
+    line("const.i64 s31, 0");
+    line("sub.i64 s30, s31, ", base_[static_cast<size_t>(at)]);
+    line("mov.i64 s27, s30");  // as an offset it leads to address 0
+    for (int k = 2; k < s_.operands; ++k) {
+      std::string index = vector();
+      const char* held = memory_type(s_.operand[k].element);
+      line("gather.", held, " ", index, ", ", base_[static_cast<size_t>(k)], ", ", offset_[static_cast<size_t>(k)]);
+      if (std::string(held) != "i64") index = cvt(index, "i64", held);
+      load_argument("s28", slot_of_scalar(s_, 2 * (k - 2)));
+      load_argument("s29", slot_of_scalar(s_, 2 * (k - 2) + 1));
+      if (wrap) {
+        const std::string wrapped = vector();
+        line("add.i64 ", wrapped, ", ", index, ", s28");
+        line("cmp.lt.i64 p0, ", index, ", s31");
+        line("sel.i64 ", index, ", p0, ", wrapped, ", ", index);
+      }
+      line("cmp.lt.i64 p1, ", index, ", s31");
+      line("cmp.ge.i64 p2, ", index, ", s28");
+      line("por p1, p1, p2");
+      line("mul.i64 ", index, ", ", index, ", s29");
+      line("add.i64 ", offset, ", ", offset, ", ", index);
+      line("sel.i64 ", offset, ", p1, s27, ", offset);
+    }
+    const std::string value = vector();
+    line("gather.", type, " ", value, ", ", base_[1], ", ", offset_[1]);
+    line("scatter.", type, " ", value, ", ", base_[0], ", ", offset_[0]);
+    line("exit");
+    return out_.str();
   }
 
   // Address of the block's first element, in s28, and for strided access the stride in s29.

@@ -19,6 +19,11 @@ const char* memory_type(Element);   // name in the instruction set; a boolean is
 const char* compute_type(Element);  // f16 and bf16 compute in f32
 bool is_float(Element);
 
+// Operands from the third on are indices into the second (gather) or into the output (scatter): scalars
+// are the size and the stride in bytes that each index counts in. An index out of range faults the
+// program at address 0, on purpose. `wrap`: negative indices count from the end.
+enum class Indirect : uint8_t { none, gather, gather_wrap, scatter, scatter_wrap };
+
 // Values in the text: `a` to `f` inputs, `o` the output, `x` to `z` scalars, `t0` to `t9`
 // temporaries, `p0` to `p5` predicates, `i` the linear index (i64), `#1.5` a constant of the
 // instruction's type. `$T` is the compute type. Lines are parted by `;`.
@@ -31,6 +36,7 @@ struct Row {
   bool predicate = false;         // the result is p0 instead of `o`
   uint8_t masks = 0;              // bit i: input i stays a boolean, whatever the common type
   const char* scalar_type = nullptr;  // of x to z, where it is not that of the computation
+  Indirect indirect = Indirect::none;
 };
 
 enum class Access : uint8_t { contiguous, strided, uniform };

@@ -13,6 +13,20 @@ inline constexpr Row arange_f64{"arange", "cvt.f64.i64 t0, i; mul.f64 t0, t0, y;
 inline constexpr Row arange_integer{"arange", "mul.i64 t0, i, y; add.i64 t0, t0, x; cvt.$T.i64 o, t0", nullptr, nullptr, 2, false, 0, "i64"};
 inline constexpr Row arange_i64{"arange", "mul.i64 t0, i, y; add.i64 o, t0, x", nullptr, nullptr, 2, false, 0, "i64"};
 
+inline constexpr Row gather{"gather", "", nullptr, nullptr, 2, false, 0, "i64", Indirect::gather};
+inline constexpr Row scatter{"scatter", "", nullptr, nullptr, 2, false, 0, "i64", Indirect::scatter};
+// By number of indices.
+inline constexpr Row index[] = {
+  {"index", "", nullptr, nullptr, 2, false, 0, "i64", Indirect::gather_wrap},
+  {"index", "", nullptr, nullptr, 4, false, 0, "i64", Indirect::gather_wrap},
+  {"index", "", nullptr, nullptr, 6, false, 0, "i64", Indirect::gather_wrap},
+  {"index", "", nullptr, nullptr, 8, false, 0, "i64", Indirect::gather_wrap}};
+inline constexpr Row index_put[] = {
+  {"index_put", "", nullptr, nullptr, 2, false, 0, "i64", Indirect::scatter_wrap},
+  {"index_put", "", nullptr, nullptr, 4, false, 0, "i64", Indirect::scatter_wrap},
+  {"index_put", "", nullptr, nullptr, 6, false, 0, "i64", Indirect::scatter_wrap},
+  {"index_put", "", nullptr, nullptr, 8, false, 0, "i64", Indirect::scatter_wrap}};
+
 inline constexpr Row add{"add", "add.$T o, a, b", nullptr, "or.u8 o, a, b"};
 inline constexpr Row add_scaled{"add_scaled", "fma.$T o, b, x, a", "mul.$T t0, b, x; add.$T o, a, t0", "and.u8 t0, b, x; or.u8 o, a, t0", 1};
 inline constexpr Row sub{"sub", "sub.$T o, a, b"};

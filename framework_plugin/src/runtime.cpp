@@ -5,11 +5,14 @@
 #include <array>
 #include <atomic>
 #include <string>
+#include <thread>
 
 namespace emu {
 namespace {
 
 std::atomic<const emurt_api*> table{nullptr};
+const std::thread::id loading_thread = std::this_thread::get_id();
+std::atomic<bool> other_threads{false};
 thread_local int thread_device = 0;
 thread_local std::array<emurt_stream, kMaxDevices> thread_streams{};
 
@@ -80,6 +83,11 @@ void set_current_device(int device) {
 void set_current_device_unchecked(int device) noexcept {
   if (device >= 0 && device < kMaxDevices) thread_device = device;
 }
+
+void note_thread() noexcept {
+  if (std::this_thread::get_id() != loading_thread) other_threads.store(true, std::memory_order_relaxed);
+}
+bool threads_noted() noexcept { return other_threads.load(std::memory_order_relaxed); }
 
 emurt_stream current_stream(int device) noexcept { return thread_streams[static_cast<size_t>(device)]; }
 

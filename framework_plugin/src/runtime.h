@@ -35,6 +35,11 @@ int current_device() noexcept;
 void set_current_device(int device);          // raises when there is no such device
 void set_current_device_unchecked(int device) noexcept;
 
+// Autograd's device threads set their device when they start: whether a thread other than the one that
+// loaded the plugin has done so.
+void note_thread() noexcept;
+bool threads_noted() noexcept;
+
 emurt_stream current_stream(int device) noexcept;
 void set_current_stream(int device, emurt_stream stream) noexcept;
 

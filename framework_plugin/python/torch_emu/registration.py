@@ -6,6 +6,8 @@ operator on the device and every first use raises the reason instead.
 
 from __future__ import annotations
 
+import atexit
+import os
 from typing import Any
 
 import torch
@@ -38,9 +40,12 @@ def register() -> None:
     torch._register_device_module(NAME, device_module)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     if _library is not None:
-        from torch_emu import module_conversion
+        # Before the interpreter closes, and before the runtime's own exit handler.
+        atexit.register(_drain, os.getpid())
+        from torch_emu import module_conversion, printing
 
         module_conversion.install()
+        printing.install()
 
 
 def loaded() -> Library | None:
@@ -64,6 +69,11 @@ def refusal() -> RuntimeError:
     error = RuntimeError(f"the emu device cannot be used: {_reason}")
     error.__cause__ = _reason
     return error
+
+
+def _drain(owner: int) -> None:
+    if _library is not None and os.getpid() == owner:
+        _library.get("drain_autograd")
 
 
 def _refuse_operators() -> None:

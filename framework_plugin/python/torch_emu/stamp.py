@@ -83,7 +83,9 @@ def beside(path: Path) -> Stamp:
     try:
         return _parse(file.read_bytes(), file)
     except FileNotFoundError as error:
-        raise PluginError(f"{file} is missing: the installation is damaged. {reinstall()}") from error
+        raise PluginError(
+            f"{file} is missing: the installation is damaged. {reinstall()}"
+        ) from error
 
 
 def _parse(data: bytes, where: Path) -> Stamp:

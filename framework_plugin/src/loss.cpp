@@ -1,0 +1,159 @@
+// Softmax and negative log likelihood, composed of the device's own elementwise operators,
+// reductions and gather: every step is a device program.
+#include "structured.h"  // first: PyTorch's meta headers lean on what it includes
+
+#include <ATen/ops/_log_softmax_backward_data_meta.h>
+#include <ATen/ops/_log_softmax_meta.h>
+#include <ATen/ops/_softmax_backward_data_meta.h>
+#include <ATen/ops/_softmax_meta.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/mse_loss_meta.h>
+
+#include "elementwise.h"
+#include "rows.h"
+
+namespace emu {
+namespace {
+
+using at::Tensor;
+namespace meta = at::meta;
+
+// Halves are computed in f32 and rounded once.
+Tensor widened(const Tensor& tensor) {
+  return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16 ? tensor.to(at::kFloat) : tensor;
+}
+
+void check_half_to_float(bool half_to_float) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!half_to_float, "emu: softmax with half to float conversion is not implemented; convert the input first");
+}
+
+Tensor shifted(const Tensor& self, int64_t dim) { return self.sub(at::amax(self, dim, true)); }
+
+struct Softmax : meta::structured__softmax {
+  void impl(const Tensor& self, int64_t dim, bool half_to_float, const Tensor& out) {
+    check_half_to_float(half_to_float);
+    if (self.numel() == 0) return;
+    if (self.dim() == 0) return void(const_cast<Tensor&>(out).fill_(1));
+    const Tensor powers = shifted(widened(self), dim).exp_();
+    out.copy_(powers.div_(powers.sum(dim, true)));
+  }
+};
+struct LogSoftmax : meta::structured__log_softmax {
+  void impl(const Tensor& self, int64_t dim, bool half_to_float, const Tensor& out) {
+    check_half_to_float(half_to_float);
+    if (self.numel() == 0) return;
+    if (self.dim() == 0) return void(const_cast<Tensor&>(out).fill_(0));
+    const Tensor low = shifted(widened(self), dim);
+    const Tensor normaliser = low.exp().sum(dim, true).log_();
+    out.copy_(low.sub_(normaliser));
+  }
+};
+struct SoftmaxBackward : meta::structured__softmax_backward_data {
+  void impl(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType, const Tensor& out) {
+    if (grad.numel() == 0) return;
+    if (grad.dim() == 0) return void(const_cast<Tensor&>(out).fill_(0));
+    const Tensor g = widened(grad), y = widened(output);
+    const Tensor weighted = g.mul(y);
+    out.copy_(weighted.sub(y.mul(weighted.sum(dim, true))));
+  }
+};
+struct LogSoftmaxBackward : meta::structured__log_softmax_backward_data {
+  void impl(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType, const Tensor& out) {
+    if (grad.numel() == 0) return;
+    if (grad.dim() == 0) return void(const_cast<Tensor&>(out).fill_(0));
+    const Tensor g = widened(grad);
+    out.copy_(g.sub(widened(output).exp().mul_(g.sum(dim, true))));
+  }
+};
+
+struct Picked {
+  Tensor index;   // target with ignored entries at 0, one dimension more than the target
+  Tensor weight;  // of each sample: 0 where it is ignored
+};
+
+Picked pick(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t ignore_index, int64_t class_dim) {
+  const Tensor kept = target.ne(ignore_index);
+  Picked picked;
+  const Tensor safe = target.mul(kept);
+  picked.index = safe.unsqueeze(class_dim);
+  if (weight.defined())
+    picked.weight = at::index_select(weight, 0, safe.reshape({-1})).reshape(target.sizes()).mul_(kept.to(self.scalar_type()));
+  else
+    picked.weight = kept.to(self.scalar_type());
+  return picked;
+}
+
+void check_nll(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t class_dim) {
+  TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "input tensor should be 1D or 2D");
+  TORCH_CHECK(target.dim() <= 1, "0D or 1D target tensor expected, multi-target not supported");
+  TORCH_CHECK(target.scalar_type() == at::kLong || target.scalar_type() == at::kByte,
+              "expected target of int64 or uint8, got ", target.scalar_type());
+  TORCH_CHECK(self.dim() == 1 || target.dim() == 1, "for a 2D input the target has to be 1D, got 0D");
+  TORCH_CHECK(self.dim() == 1 || self.size(0) == target.size(0), "size mismatch (got input: ", self.sizes(),
+              ", target: ", target.sizes(), ")");
+  TORCH_CHECK(!weight.defined() || (weight.dim() == 1 && weight.numel() == self.size(class_dim)),
+              "weight tensor should be defined either for all ", self.size(class_dim), " classes or no classes but got weight tensor of shape: ",
+              weight.defined() ? weight.sizes() : at::IntArrayRef{});
+}
+
+std::tuple<Tensor, Tensor> nll_loss_forward(const Tensor& self, const Tensor& given_target, const std::optional<Tensor>& given_weight,
+                                            int64_t reduction, int64_t ignore_index) {
+  const int64_t class_dim = self.dim() - 1;
+  const Tensor weight = given_weight.value_or(Tensor());
+  check_nll(self, given_target, weight, class_dim);
+  const Tensor target = (given_target.dim() == 1 && self.dim() == 1 ? given_target.squeeze(0) : given_target).to(at::kLong);
+  const Picked picked = pick(self, target, weight, ignore_index, target.dim() == 0 ? 0 : class_dim);
+  const Tensor chosen = self.gather(class_dim, picked.index).reshape(target.sizes());
+  // An ignored sample counts as zero even where its score is infinite.
+  const Tensor losses = at::where(picked.weight.ne(0), chosen.neg().mul_(picked.weight), at::zeros({}, self.options()));
+  const bool per_sample = reduction == at::Reduction::None;
+  if (per_sample) return {losses.reshape(given_target.sizes()), at::zeros({}, self.options())};
+  const Tensor total_weight = picked.weight.sum();
+  const Tensor total = losses.sum();
+  return {reduction == at::Reduction::Mean ? total.div(total_weight) : total, total_weight};
+}
+
+Tensor nll_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& given_target, const std::optional<Tensor>& given_weight,
+                         int64_t reduction, int64_t ignore_index, const Tensor& total_weight) {
+  const int64_t class_dim = self.dim() - 1;
+  const Tensor weight = given_weight.value_or(Tensor());
+  check_nll(self, given_target, weight, class_dim);
+  const Tensor target = (given_target.dim() == 1 && self.dim() == 1 ? given_target.squeeze(0) : given_target).to(at::kLong);
+  const Picked picked = pick(self, target, weight, ignore_index, target.dim() == 0 ? 0 : class_dim);
+  Tensor scale = picked.weight.neg().mul_(reduction == at::Reduction::None ? grad.reshape(target.sizes()) : grad);
+  if (reduction == at::Reduction::Mean) scale = scale.div(total_weight);
+  Tensor out = at::zeros(self.sizes(), self.options());
+  out.scatter_(class_dim, picked.index, scale.reshape(picked.index.sizes()));
+  return out;
+}
+
+struct MseLoss : meta::structured_mse_loss {
+  void impl(const Tensor& self, const Tensor& target, int64_t reduction, const Tensor& out) {
+    if (reduction == at::Reduction::None) return run_elementwise(*this, rows::squared_difference);
+    const Tensor squares = self.sub(target).square_();
+    out.copy_(reduction == at::Reduction::Mean ? squares.mean() : squares.sum());
+  }
+};
+Tensor mse_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction) {
+  const double factor = reduction == at::Reduction::Mean ? 2.0 / static_cast<double>(self.numel()) : 2.0;
+  return self.sub(target).mul_(factor).mul(grad);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  EMU_STRUCTURED_FUNCTIONAL(library, "_softmax", Softmax);
+  EMU_STRUCTURED_OUT(library, "_softmax.out", Softmax);
+  EMU_STRUCTURED_FUNCTIONAL(library, "_log_softmax", LogSoftmax);
+  EMU_STRUCTURED_OUT(library, "_log_softmax.out", LogSoftmax);
+  EMU_STRUCTURED_FUNCTIONAL(library, "_softmax_backward_data", SoftmaxBackward);
+  EMU_STRUCTURED_OUT(library, "_softmax_backward_data.out", SoftmaxBackward);
+  EMU_STRUCTURED_FUNCTIONAL(library, "_log_softmax_backward_data", LogSoftmaxBackward);
+  EMU_STRUCTURED_OUT(library, "_log_softmax_backward_data.out", LogSoftmaxBackward);
+  EMU_NATIVE(library, "nll_loss_forward", &nll_loss_forward);
+  EMU_NATIVE(library, "nll_loss_backward", &nll_loss_backward);
+  EMU_STRUCTURED_FUNCTIONAL(library, "mse_loss", MseLoss);
+  EMU_STRUCTURED_OUT(library, "mse_loss.out", MseLoss);
+  EMU_NATIVE(library, "mse_loss_backward", &mse_loss_backward);
+}
+
+}  // namespace
+}  // namespace emu
