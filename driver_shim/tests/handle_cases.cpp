@@ -45,7 +45,10 @@ CASE(arguments_are_checked) {
   OK(api->device_info(setup.device, &info));
   CHECK(info.size == 16 && info.uuid[0] == '\0');
   emu_queue* queue = nullptr;
-  REFUSED(EMU_ERROR_INVALID_ARGUMENT, api->queue_create(setup.context, emu_queue_kind(2), 0, &queue));
+  const uint32_t two = 2; // as a C caller could give it
+  emu_queue_kind no_kind;
+  std::memcpy(&no_kind, &two, sizeof no_kind);
+  REFUSED(EMU_ERROR_INVALID_ARGUMENT, api->queue_create(setup.context, no_kind, 0, &queue));
   emu_program* empty = setup.program(kEmpty);
   const uint32_t no_blocks[3] = {1, 0, 1};
   REFUSED(EMU_ERROR_INVALID_ARGUMENT, api->queue_launch(setup.queue, empty, no_blocks, nullptr, 0, 0, nullptr));

@@ -14,7 +14,7 @@ namespace {
 
 /* A client that waits for ever, an emud that ends: told within a fraction of a second. */
 void emud_ends(int signal) {
-  auto* setup = new Setup; // never ended in order: the device is gone
+  static Setup* const setup = new Setup; // never ended in order: the device is gone
   emu_queue* never = nullptr;
   OK(api->queue_create(setup->context, EMU_QUEUE_COMPUTE, 0, &never));
   uint64_t sequence = 0;
@@ -94,7 +94,7 @@ CASE(private_emud_is_no_child) {
 
 /* Work in flight and everything held: the device ends with its client, however that goes. */
 CASE(client_exits_holding) {
-  auto* setup = new Setup;
+  static Setup* const setup = new Setup;
   const uint64_t address = setup->alloc(1 << 20);
   for (int i = 0; i < 1000; ++i) OK(api->queue_fill(setup->queue, address, 1, 1 << 20, 0, nullptr));
 }

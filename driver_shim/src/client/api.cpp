@@ -131,7 +131,10 @@ emu_status program_unload(emu_program* program) {
 emu_status queue_create(emu_context* context, emu_queue_kind kind, int32_t priority, emu_queue** out) {
   return guarded([&] {
     output(out) = nullptr;
-    *out = tables().queues.add(std::make_shared<Queue>(tables().contexts.get(context), kind, priority));
+    uint32_t number; // a C caller may give what is no enumerator
+    static_assert(sizeof number == sizeof kind);
+    std::memcpy(&number, &kind, sizeof number);
+    *out = tables().queues.add(std::make_shared<Queue>(tables().contexts.get(context), number, priority));
   });
 }
 

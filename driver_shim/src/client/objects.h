@@ -64,7 +64,7 @@ struct Program {
 
 class Queue {
  public:
-  Queue(std::shared_ptr<Context> context, emu_queue_kind kind, int32_t priority); // makes it on the device
+  Queue(std::shared_ptr<Context> context, uint32_t kind, int32_t priority); // makes it on the device
   ~Queue();
   void destroy(); // after what was submitted
 

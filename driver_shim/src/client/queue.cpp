@@ -17,8 +17,8 @@ constexpr uint64_t kLookAtSocketNs = 10'000'000; // how long a killed emud can g
 
 } // namespace
 
-Queue::Queue(std::shared_ptr<Context> context_, emu_queue_kind kind, int32_t priority) : context(std::move(context_)) {
-  Response response = context->request(RequestKind::queue_create, uint64_t(kind), uint64_t(uint32_t(priority)));
+Queue::Queue(std::shared_ptr<Context> context_, uint32_t kind, int32_t priority) : context(std::move(context_)) {
+  Response response = context->request(RequestKind::queue_create, kind, uint32_t(priority));
   if (response.fds.size() != 2) {
     throw Error(EMU_ERROR_VERSION, EMU_SCOPE_DEVICE, "emud made a queue and did not send its ring");
   }
