@@ -17,6 +17,7 @@ STOP_SECONDS = 60  # an interrupted run removes its rooms before it ends
 nox.needs_version = ">=2024.4.15"
 nox.options.reuse_venv = "yes"
 nox.options.error_on_missing_interpreters = True
+nox.options.download_python = "never"
 nox.options.sessions = ["qualify-3.11"]
 
 
@@ -56,7 +57,8 @@ def tests(session: nox.Session) -> None:
     """Unit and integration tests."""
     install(session, "-e", ".[tests]")
     native_tests(session, build="build/native")
-    call(session, "pytest", "-n", "2", "tests/unit", "tests/integration", *session.posargs)
+    which = session.posargs or ["tests/unit", "tests/integration"]
+    call(session, "pytest", "-n", "2", *which)
 
 
 @nox.session

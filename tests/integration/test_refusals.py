@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import hashlib
+import os
 import shutil
 import sys
 import threading
@@ -23,6 +25,7 @@ from qualify.engine import RoomKind
 from qualify.errors import EngineError
 from qualify.gate import Inputs
 from qualify.matrix import Cells, Gates, Layer, load
+from qualify.process import run
 from qualify.room import RoomSpec
 from qualify.stage import Stages, cache_root
 from qualify.verdict import decide
@@ -108,7 +111,7 @@ class Lab:
         self.folder, self.stages, self.wheel = folder, stages, wheel
         self.evidence = folder / "evidence"
         self.suites = folder / "suites"
-        (self.suites / "gate0_health").mkdir(parents=True)
+        (self.suites / "gate0_health").mkdir(parents=True, exist_ok=True)
         for name in ("conftest.py", "pytest.ini"):
             shutil.copy(TREE / "tests" / "gates" / name, self.suites)
         text = (TREE / "matrix" / "gates.toml").read_text().split("[[tiers]]")[0] + TIER
@@ -256,6 +259,60 @@ def test_a_killed_room(lab: Lab, container: RoomSpec) -> None:
     assert "the container ended with status 137" in what
     lab.suite()  # the next run goes on: a room of its own, a record of its own
     assert lab.run(container).claim
+
+
+INTERRUPTED = """
+import os, pathlib, signal, sys
+sys.path.insert(0, {here!r})
+import test_refusals as here
+from qualify import cli
+from qualify.stage import Stages, cache_root
+
+def progress(line):  # the gate has been running for a while: Ctrl-C
+    if line.endswith(" 5 s"):
+        os.kill(os.getpid(), signal.SIGINT)
+
+@cli.app.command()
+def interrupted():
+    stages = Stages(cache_root(here.TREE), progress=progress)
+    lab = here.Lab(pathlib.Path({folder!r}), stages, pathlib.Path({wheel!r}))
+    lab.run(here.prepare(stages, {kind!r}))
+
+sys.argv[1:] = ["interrupted"]
+cli.main()
+"""
+
+
+def test_an_interrupted_gate_leaves_nothing_and_the_next_run_goes_on(
+    lab: Lab, spec: RoomSpec
+) -> None:
+    lab.suite("time.sleep(300)")
+    code = INTERRUPTED.format(
+        here=str(Path(__file__).parent),
+        folder=str(lab.folder),
+        wheel=str(lab.wheel),
+        kind=spec.engine.kind.value,
+    )
+    owners: list[str] = []
+    temporary = lab.folder / "tmp"
+    temporary.mkdir()
+    done = run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        timeout=300,
+        on_start=lambda pid: owners.append(owner.of(pid).text()),
+    )
+    assert done.status == 130, done.stderr
+    assert "the next run goes on" in done.stderr
+    assert list(temporary.iterdir()) == []
+    assert index.read(lab.evidence).entries == ()
+    assert list(lab.evidence.rglob("*.json")) == []
+    if spec.engine.has_images:
+        with contextlib.closing(spec.engine.client()) as client:
+            label = {"label": f"{OWNER_LABEL}={owners[0]}"}
+            assert client.containers.list(all=True, filters=label) == []
+    lab.suite()
+    assert lab.run(spec).claim
 
 
 @pytest.mark.parametrize("kind", [RoomKind.SANDBOX])
