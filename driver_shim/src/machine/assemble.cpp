@@ -1,10 +1,8 @@
 /* Text to binary, one line at a time; labels are resolved at the end, and the verifier has the last word. */
 #include <cstring>
-#include <limits>
-#include <locale>
 #include <map>
-#include <sstream>
 
+#include "decimal.h"
 #include "encoding.h"
 #include "machine.h"
 #include "verify.h"
@@ -59,19 +57,6 @@ std::optional<int64_t> parse_integer(std::string_view text) {
   const auto magnitude = hexadecimal ? parse_digits(text.substr(2), 16) : parse_digits(text, 10);
   if (!magnitude || *magnitude > uint64_t{1} << 63 || (!negative && *magnitude == uint64_t{1} << 63)) return std::nullopt;
   return static_cast<int64_t>(negative ? 0 - *magnitude : *magnitude);
-}
-
-std::optional<double> parse_float(std::string_view text) {
-  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (text == "inf") return std::numeric_limits<double>::infinity();
-  if (text == "-inf") return -std::numeric_limits<double>::infinity();
-  const size_t digit = text.starts_with('-') ? 1 : 0;
-  if (digit == text.size() || ((text[digit] < '0' || text[digit] > '9') && text[digit] != '.')) return std::nullopt;
-  std::istringstream stream{std::string(text)};
-  stream.imbue(std::locale::classic());
-  double value = 0;
-  stream >> value;
-  return stream && stream.peek() == std::istringstream::traits_type::eof() ? std::optional(value) : std::nullopt;
 }
 
 class Assembler {
@@ -319,7 +304,7 @@ class Assembler {
   bool immediate(const OpInfo& info, const Token& token, Instruction& out) {
     const TypeInfo* type = find_type(out.type);
     if (info.op == Op::const_ && type->kind == Kind::floating) {
-      const std::optional<double> value = parse_float(token.text);
+      const std::optional<double> value = parse_decimal(token.text);
       if (!value) return fail(token.column, "expected a number such as 1.5, 1e-3, inf or nan, got " + quoted(token.text));
       std::memcpy(&out.imm, &*value, sizeof out.imm);
       return true;

@@ -1,32 +1,14 @@
 /* Binary to text. What it prints assembles to the same bytes. */
 #include <cstring>
-#include <limits>
-#include <locale>
 #include <set>
-#include <sstream>
 
+#include "decimal.h"
 #include "encoding.h"
 #include "machine.h"
 #include "verify.h"
 
 namespace emu::machine {
 namespace {
-
-/* The shortest digits that read back as the same number. */
-std::string text_of(double value) {
-  if (value != value) return "nan";
-  for (int digits = 1;; ++digits) {
-    std::stringstream stream;
-    stream.imbue(std::locale::classic());
-    stream.precision(digits);
-    stream << value;
-    if (digits == std::numeric_limits<double>::max_digits10 || value - value != 0) return stream.str();
-    double back = 0;
-    std::stringstream reader(stream.str());
-    reader.imbue(std::locale::classic());
-    if (reader >> back && back == value) return stream.str();
-  }
-}
 
 std::string register_text(uint8_t operand) {
   const Register r = decode(operand);
@@ -37,7 +19,7 @@ std::string immediate_text(const Instruction& in, const OpInfo& info) {
   if (info.op == Op::const_ && find_type(in.type)->kind == Kind::floating) {
     double value;
     std::memcpy(&value, &in.imm, sizeof value);
-    return text_of(value);
+    return decimal_text(value);
   }
   return std::to_string(static_cast<int64_t>(in.imm));
 }

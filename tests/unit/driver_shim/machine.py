@@ -83,7 +83,8 @@ class Memory:
 
     def read(self, address: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         kind = np.dtype(dtype)
-        return self.bytes[address : address + count * kind.itemsize].view(kind).copy()
+        found: npt.NDArray[Any] = self.bytes[address : address + count * kind.itemsize].view(kind)
+        return found.copy()
 
 
 class Machine:
