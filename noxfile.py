@@ -38,11 +38,16 @@ def call(session: nox.Session, *words: str) -> None:
 
 
 def native_tests(session: nox.Session, *options: str, build: str) -> None:
-    """Build the C++ test programs of the driver shim and run them; no tests is a failure."""
-    where = ["-S", "driver_shim", "-B", build, "-G", "Ninja", "-DEMU_TESTS=ON"]
-    call(session, "cmake", *where, *options)
-    call(session, "cmake", "--build", build, "--parallel", "2")
-    call(session, "ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error")
+    """Build the C++ test programs of driver shim and runtime and run them; no tests fails."""
+    library = Path(build, "driver_shim", "emu_driver_shim", "lib", "libemudrv.so").resolve()
+    for source in ("driver_shim", "runtime_pkg"):
+        where = ["-S", source, "-B", f"{build}/{source}", "-G", "Ninja", "-DEMU_TESTS=ON"]
+        if source == "runtime_pkg":
+            where.append(f"-DEMU_DRIVER_LIBRARY={library}")
+        call(session, "cmake", *where, *options)
+        call(session, "cmake", "--build", f"{build}/{source}", "--parallel", "2")
+        tests = ["--test-dir", f"{build}/{source}", "--output-on-failure", "--no-tests=error"]
+        call(session, "ctest", *tests)
 
 
 @nox.session(python=PYTHONS)

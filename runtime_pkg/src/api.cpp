@@ -344,7 +344,7 @@ int32_t event_elapsed(emurt_event start, emurt_event end, double* device_millise
 
 // ---- commands
 
-int32_t copy(int32_t device, emurt_stream stream, emurt_copy_kind kind, void* host_pointer, uint64_t address,
+int32_t copy(int32_t device, emurt_stream stream, int32_t kind, void* host_pointer, uint64_t address,
              uint64_t other_address, uint64_t bytes) {
   return call([&](Process& process) {
     Context& context = process.context(device);
@@ -358,7 +358,7 @@ int32_t copy(int32_t device, emurt_stream stream, emurt_copy_kind kind, void* ho
         return copy_from_device(context, queue, host_pointer, address, bytes);
       case EMURT_COPY_ON_DEVICE: return copy_on_device(context, queue, address, other_address, bytes);
     }
-    fail(EMU_ERROR_INVALID_ARGUMENT, device, text("copy: kind %d, expected 1 to 3", static_cast<int>(kind)),
+    fail(EMU_ERROR_INVALID_ARGUMENT, device, text("copy: kind %d, expected 1 to 3", kind),
          "Use a value of emurt_copy_kind");
   });
 }

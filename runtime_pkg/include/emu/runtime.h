@@ -190,8 +190,8 @@ typedef struct emurt_api {
 
   /* Copies. Pinned memory is copied once and asynchronously. Pageable memory goes through a pinned staging
    * buffer: to the device the call returns when the source may be reused, from the device when the data is there.
-   * `address` is the device side; on the device it is the destination and `other_address` the source. */
-  int32_t (*copy)(int32_t device, emurt_stream stream, emurt_copy_kind kind, void* host_pointer, uint64_t address,
+   * `kind` is an emurt_copy_kind. `address` is the device side; on the device it is the destination and `other_address` the source. */
+  int32_t (*copy)(int32_t device, emurt_stream stream, int32_t kind, void* host_pointer, uint64_t address,
                   uint64_t other_address, uint64_t bytes);
   int32_t (*fill)(int32_t device, emurt_stream stream, uint64_t address, uint8_t value, uint64_t bytes);
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from device_stack import clean_environment
 
 from qualify.process import Completed, run
 
@@ -27,7 +27,7 @@ def broken(site: Path, tmp_path: Path) -> Path:
 
 
 def tool(site: Path, name: str, *words: str, **environment: str) -> Completed:
-    clean = {"PATH": os.defpath, "PYTHONPATH": str(site), **environment}
+    clean = clean_environment(site, **environment)
     program = f"import sys; from emu_runtime.{name} import main; sys.exit(main())"
     return run([sys.executable, "-c", program, *words], env=clean, cwd=site, timeout=120)
 
@@ -39,7 +39,7 @@ def diagnosis(site: Path, **environment: str) -> tuple[int, dict[str, Any]]:
 
 def test_console_scripts_are_installed_and_run(site: Path) -> None:
     for name in ("emu-smi", "emu-diag"):
-        done = run([site.parents[2] / "bin" / name, "--help"], env={"PYTHONPATH": str(site)})
+        done = run([site.parents[2] / "bin" / name, "--help"], env=clean_environment(site))
         assert done.ok and name in done.stdout, done.stderr
 
 
@@ -60,8 +60,7 @@ def test_smi_watches_until_it_is_interrupted(site: Path) -> None:
         "from emu_runtime.smi import main\n"
         "sys.exit(main(['--json', '--watch', '0.1']))\n"
     )
-    clean = {"PATH": os.defpath, "PYTHONPATH": str(site)}
-    done = run([sys.executable, "-c", program], env=clean, timeout=60)
+    done = run([sys.executable, "-c", program], env=clean_environment(site), timeout=60)
     assert done.status == 130, done.stderr
     assert len([json.loads(line) for line in done.stdout.splitlines()]) >= 3
 
@@ -81,7 +80,7 @@ def test_diag_passes_on_a_good_install(site: Path) -> None:
 
 def test_diag_imports_no_torch(site: Path) -> None:
     program = "import sys; import emu_runtime.diag; print('torch' in sys.modules)"
-    done = run([sys.executable, "-c", program], env={"PYTHONPATH": str(site)})
+    done = run([sys.executable, "-c", program], env=clean_environment(site))
     assert done.stdout == "False\n"
 
 
