@@ -18,6 +18,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -221,7 +222,8 @@ def _laid_out(stages: Stages, tree: Path, package: Package, names: list[str]) ->
     """A copy of the sources at a path of its own that is the same for every build of `package`."""
     root = stages.root / "build"
     root.mkdir(exist_ok=True)
-    with locked(root / f"{package.folder}.lock"):
+    wait = partial(stages.progress, f"build-{package.name}: another run builds this package")
+    with locked(root / f"{package.folder}.lock", wait=wait):
         source = root / package.folder
         remove_tree(source)
         try:

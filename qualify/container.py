@@ -24,6 +24,8 @@ GRACE_SECONDS = 30
 LAG_SECONDS = 2
 PROCESSES = 4096
 SHM_BYTES = 2**30
+OPEN_FILES = docker.types.Ulimit(name="nofile", soft=16384, hard=16384)
+"""The same in every engine; podman's own default may be more than this machine allows."""
 FIRST_PROCESS = ["sh", "-c", "while :; do sleep 2147483647 & wait; done"]
 """Lives until the room is removed, and reaps orphans (an engine's own init may not be there)."""
 ISOLATION = (
@@ -64,6 +66,7 @@ class Container:
                 pids_limit=PROCESSES,
                 mem_limit=memory,
                 shm_size=SHM_BYTES,
+                ulimits=[OPEN_FILES],
                 tmpfs=self._tmpfs,
                 labels={OWNER_LABEL: owner.current().text()},
             )

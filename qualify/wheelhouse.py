@@ -56,7 +56,7 @@ def fetch(stages: Stages, interpreter: Interpreter, constraints: Path) -> Closur
     output = stages.make(
         "wheelhouse",
         inputs,
-        lambda folder: _download(stages, interpreter, constraints, requirements, folder),
+        lambda folder: _download(interpreter, constraints, requirements, folder),
     )
     return read(output.path, interpreter.minor)
 
@@ -82,16 +82,15 @@ def read(folder: Path, python: str) -> Closure:
 
 
 def _download(
-    stages: Stages, interpreter: Interpreter, constraints: Path, requirements: Path, folder: Path
+    interpreter: Interpreter, constraints: Path, requirements: Path, folder: Path
 ) -> None:
-    store = stages.root / "wheels"
-    store.mkdir(exist_ok=True)
+    others = [path.parent for path in sorted(folder.parent.glob(f"[!.]*/{SUMS}"))]
     words: list[str | os.PathLike[str]] = [*_pip(interpreter), "download", "--no-cache-dir"]
     words += ["--only-binary=:all:", "--disable-pip-version-check", "--progress-bar=off"]
     words += ["--dest", folder, "--constraint", constraints, "--requirement", requirements]
     # pip prefers a local file to the same version of an index, so this saves the download.
-    for other in sorted(folder.parent.glob(f"[!.]*/{SUMS}")):
-        words += ["--find-links", other.parent]
+    for other in others:
+        words += ["--find-links", other]
     done = process.run(words, timeout=DOWNLOAD_SECONDS)
     if not done.ok:
         raise HostError(
@@ -103,12 +102,11 @@ def _download(
     lines = []
     for wheel in sorted(folder.glob("*.whl")):
         digest = sha256_of(wheel)
-        _share(wheel, store / digest)
+        share(wheel, digest, others)
         lines.append(f"{digest}  {wheel.name}\n")
     (folder / SUMS).write_text("".join(lines))
     names = [line for line in requirements.read_text().splitlines() if line and line[0] != "#"]
     (folder / "requirements.txt").write_text("\n".join(names) + "\n")
-    _forget_unused(store)
 
 
 def _pip(interpreter: Interpreter) -> list[str | os.PathLike[str]]:
@@ -117,19 +115,12 @@ def _pip(interpreter: Interpreter) -> list[str | os.PathLike[str]]:
     return [sys.executable if ours else interpreter.executable, "-I", "-m", "pip"]
 
 
-def _share(wheel: Path, stored: Path) -> None:
-    """Make `wheel` and its copy in the store one file; a file system without links keeps two."""
-    with contextlib.suppress(OSError):
-        if stored.is_file():
-            temporary = wheel.with_suffix(".link")
-            temporary.hardlink_to(stored)
-            temporary.replace(wheel)
-        else:
-            stored.hardlink_to(wheel)
-
-
-def _forget_unused(store: Path) -> None:
-    """Remove stored files that no wheelhouse links any more."""
-    for path in store.iterdir():
-        if path.stat().st_nlink == 1:
-            path.unlink(missing_ok=True)
+def share(wheel: Path, digest: str, others: list[Path]) -> None:
+    """Make `wheel` one file with its copy in another wheelhouse, if one has it."""
+    for other in others:
+        with contextlib.suppress(OSError):  # no links here, or the other was evicted just now
+            if f"{digest}  {wheel.name}\n" in (other / SUMS).read_text():
+                temporary = wheel.with_suffix(".link")
+                temporary.hardlink_to(other / wheel.name)
+                temporary.replace(wheel)
+                return

@@ -9,7 +9,7 @@ import pytest
 from qualify.errors import HostError, InputError
 from qualify.interpreter import find
 from qualify.stage import Stages
-from qualify.wheelhouse import SUMS, _forget_unused, _share, fetch, read
+from qualify.wheelhouse import SUMS, fetch, read, share
 
 MATRIX = Path(__file__).parents[2] / "matrix"
 
@@ -30,20 +30,16 @@ def test_one_without_torch_is_damaged(tmp_path: Path) -> None:
 
 
 def test_a_file_of_two_wheelhouses_is_one_on_disk(tmp_path: Path) -> None:
-    (tmp_path / "store").mkdir()
-    stored = tmp_path / "store/digest"
-    wheels = [tmp_path / name / "a.whl" for name in ("3.11", "3.12")]
-    for wheel in wheels:
-        wheel.parent.mkdir()
-        wheel.write_text("same")
-        _share(wheel, stored)
-    assert len({wheel.stat().st_ino for wheel in [*wheels, stored]}) == 1
-    _forget_unused(stored.parent)
-    assert stored.exists()
-    for wheel in wheels:
-        wheel.unlink()
-    _forget_unused(stored.parent)
-    assert not stored.exists()
+    first, second = tmp_path / "3.11", tmp_path / "3.12"
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "a-1-py3-none-any.whl").write_text("same")
+    (first / SUMS).write_text("0123  a-1-py3-none-any.whl\n")
+    wheel = second / "a-1-py3-none-any.whl"
+    share(wheel, "4567", [first])
+    assert wheel.stat().st_nlink == 1, "another digest is another file"
+    share(wheel, "0123", [tmp_path / "gone", first])
+    assert wheel.samefile(first / wheel.name) and wheel.read_text() == "same"
 
 
 def test_a_missing_list_is_told(tmp_path: Path) -> None:
