@@ -87,7 +87,7 @@ class Launch {
       return false;
     }
     if (tally_.total <= budget_of_all_ && cost.ticks - kLaunchTicks <= budget_) return true;
-    fault = {};
+    fault = Fault{};
     fault.status = EMU_ERROR_BUDGET;
     std::snprintf(fault.cause, sizeof fault.cause, "the launch used %llu ticks or more, it may use %llu",
                   static_cast<unsigned long long>(cost.ticks), static_cast<unsigned long long>(budget_ + kLaunchTicks));
@@ -158,7 +158,7 @@ class Launch {
 };
 
 bool refuse(Fault& fault, const std::string& cause) {
-  fault = {};
+  fault = Fault{};
   fault.status = EMU_ERROR_INVALID_ARGUMENT;
   std::snprintf(fault.cause, sizeof fault.cause, "%s", cause.c_str());
   return false;
