@@ -55,7 +55,8 @@ std::optional<int64_t> parse_integer(std::string_view text) {
   if (negative) text.remove_prefix(1);
   const bool hexadecimal = text.starts_with("0x");
   const auto magnitude = hexadecimal ? parse_digits(text.substr(2), 16) : parse_digits(text, 10);
-  if (!magnitude || *magnitude > uint64_t{1} << 63 || (!negative && *magnitude == uint64_t{1} << 63)) return std::nullopt;
+  if (!magnitude || *magnitude > uint64_t{1} << 63 || (!negative && *magnitude == uint64_t{1} << 63))
+    return std::nullopt;
   return static_cast<int64_t>(negative ? 0 - *magnitude : *magnitude);
 }
 
@@ -86,11 +87,13 @@ class Assembler {
   }
 
   bool finish() {
-    if (binary_.header.lanes == 0) return fail(1, "expected `.lanes N` before the first instruction, got the end of the text");
+    if (binary_.header.lanes == 0)
+      return fail(1, "expected `.lanes N` before the first instruction, got the end of the text");
     for (const Reference& reference : references_) {
       const auto found = labels_.find(reference.name);
       line_ = reference.line;
-      if (found == labels_.end()) return fail(reference.column, "expected a label of this program, got " + quoted(reference.name));
+      if (found == labels_.end())
+        return fail(reference.column, "expected a label of this program, got " + quoted(reference.name));
       binary_.code[reference.instruction].imm = found->second;
     }
     binary_.header.instructions = static_cast<uint32_t>(binary_.code.size());
@@ -123,8 +126,10 @@ class Assembler {
     const Token& name = tokens[at];
     if (name.text != ".program" && name.text != ".lanes" && name.text != ".args")
       return fail(name.column, "expected .program, .lanes or .args, got " + quoted(name.text));
-    if (at + 1 == tokens.size()) return fail(name.column, "expected a value after " + std::string(name.text) + ", got the end of the line");
-    if (!binary_.code.empty()) return fail(name.column, "expected " + std::string(name.text) + " before the first instruction, got it after");
+    if (at + 1 == tokens.size())
+      return fail(name.column, "expected a value after " + std::string(name.text) + ", got the end of the line");
+    if (!binary_.code.empty())
+      return fail(name.column, "expected " + std::string(name.text) + " before the first instruction, got it after");
     const Token& value = tokens[at + 1];
     at += 2;
     return name.text == ".program" ? program_name(value) : number(name, value);
@@ -133,7 +138,9 @@ class Assembler {
   bool program_name(const Token& token) {
     bool good = token.text.size() < sizeof binary_.header.name;
     for (const char c : token.text) good = good && is_name_character(c);
-    if (!good) return fail(token.column, "expected a name of up to 63 letters, digits, '_', '.' and '-', got " + quoted(token.text));
+    if (!good)
+      return fail(token.column,
+                  "expected a name of up to 63 letters, digits, '_', '.' and '-', got " + quoted(token.text));
     std::memset(binary_.header.name, 0, sizeof binary_.header.name);
     std::memcpy(binary_.header.name, token.text.data(), token.text.size());
     return true;
@@ -158,23 +165,27 @@ class Assembler {
     const std::string_view name = token.text.substr(0, token.text.size() - 1);
     bool good = !name.empty();
     for (const char c : name) good = good && is_name_character(c);
-    if (!good) return fail(token.column, "expected a label of letters, digits, '_', '.' and '-', got " + quoted(token.text));
+    if (!good)
+      return fail(token.column, "expected a label of letters, digits, '_', '.' and '-', got " + quoted(token.text));
     if (!labels_.try_emplace(std::string(name), binary_.code.size()).second)
       return fail(token.column, "expected each label once, got " + quoted(name) + " again");
     return true;
   }
 
   bool instruction(std::vector<Token> tokens) {
-    if (binary_.header.lanes == 0) return fail(tokens[0].column, "expected `.lanes N` before the first instruction, got " + quoted(tokens[0].text));
+    if (binary_.header.lanes == 0)
+      return fail(tokens[0].column, "expected `.lanes N` before the first instruction, got " + quoted(tokens[0].text));
     if (binary_.code.size() == kInstructions)
-      return fail(tokens[0].column, "expected at most " + std::to_string(kInstructions) + " instructions, got one more");
+      return fail(tokens[0].column,
+                  "expected at most " + std::to_string(kInstructions) + " instructions, got one more");
     Instruction out{};
     std::memset(out.operands, kUnused, sizeof out.operands);
     out.mask = kUnused;
     places_.push_back({line_, tokens[0].column});
     if (tokens[0].text.starts_with('@')) {
       if (!mask(tokens[0], out)) return false;
-      if (tokens.size() == 1) return fail(tokens[0].column, "expected an instruction after the mask, got the end of the line");
+      if (tokens.size() == 1)
+        return fail(tokens[0].column, "expected an instruction after the mask, got the end of the line");
       tokens.erase(tokens.begin());
     }
     const OpInfo* info = operation(tokens[0], out);
@@ -190,7 +201,8 @@ class Assembler {
     if (negated) text.remove_prefix(1);
     const auto r = parse_register(text);
     if (!r || r->register_class != kClassP)
-      return fail(token.column, "expected @p0..@p" + std::to_string(kPRegisters - 1) + " or @!p0, got " + quoted(token.text));
+      return fail(token.column,
+                  "expected @p0..@p" + std::to_string(kPRegisters - 1) + " or @!p0, got " + quoted(token.text));
     out.mask = static_cast<uint8_t>(r->index | (negated ? kMaskNegated : 0));
     return true;
   }
@@ -220,7 +232,8 @@ class Assembler {
     return info;
   }
 
-  bool mode(const OpInfo& info, const Token& token, const std::vector<std::string_view>& parts, size_t& next, Instruction& out) {
+  bool mode(const OpInfo& info, const Token& token, const std::vector<std::string_view>& parts, size_t& next,
+            Instruction& out) {
     if (info.mode_count == 0) return true;
     std::string known;
     for (uint8_t i = 0; i < info.mode_count; ++i) {
@@ -231,13 +244,14 @@ class Assembler {
       return true;
     }
     if (info.default_mode < 0)
-      return fail(token.column, "expected one of the modes" + known + " in `" + std::string(info.name) + ".mode`, got " + quoted(token.text));
+      return fail(token.column, "expected one of the modes" + known + " in `" + std::string(info.name) +
+                                    ".mode`, got " + quoted(token.text));
     out.mode = static_cast<uint8_t>(info.default_mode);
     return true;
   }
 
-  bool type(uint32_t allowed, const char* what, const Token& token, const std::vector<std::string_view>& parts, size_t& next,
-            uint8_t& out) {
+  bool type(uint32_t allowed, const char* what, const Token& token, const std::vector<std::string_view>& parts,
+            size_t& next, uint8_t& out) {
     if (allowed == 1) return true;
     const TypeInfo* info = next < parts.size() ? find_type(parts[next]) : nullptr;
     if (info == nullptr || (allowed >> static_cast<unsigned>(info->type) & 1u) == 0) {
@@ -273,12 +287,14 @@ class Assembler {
         continue;
       }
       if (slot == info.operand_count)
-        return fail(tokens[i].column, "expected " + std::to_string(info.operand_count) + " operands, got another: " + quoted(tokens[i].text));
+        return fail(tokens[i].column, "expected " + std::to_string(info.operand_count) +
+                                          " operands, got another: " + quoted(tokens[i].text));
       if (!operand(info, slot++, tokens[i], out)) return false;
       after_operand = true;
     }
     if (slot != info.operand_count)
-      return fail(tokens[0].column, "expected " + std::to_string(info.operand_count) + " operands, got " + std::to_string(slot));
+      return fail(tokens[0].column,
+                  "expected " + std::to_string(info.operand_count) + " operands, got " + std::to_string(slot));
     return true;
   }
 
@@ -294,7 +310,8 @@ class Assembler {
       std::string names;
       for (const uint8_t one : {kClassS, kClassV, kClassP, kClassM})
         if ((expected.classes & one) != 0)
-          names += (names.empty() ? "" : " or ") + std::string(1, letter_of(one)) + "0.." + letter_of(one) + std::to_string(registers_of(one) - 1);
+          names += (names.empty() ? "" : " or ") + std::string(1, letter_of(one)) + "0.." + letter_of(one) +
+                   std::to_string(registers_of(one) - 1);
       return fail(token.column, "expected " + names + ", got " + quoted(token.text));
     }
     out.operands[slot] = encode(*r);
@@ -305,12 +322,14 @@ class Assembler {
     const TypeInfo* type = find_type(out.type);
     if (info.op == Op::const_ && type->kind == Kind::floating) {
       const std::optional<double> value = parse_decimal(token.text);
-      if (!value) return fail(token.column, "expected a number such as 1.5, 1e-3, inf or nan, got " + quoted(token.text));
+      if (!value)
+        return fail(token.column, "expected a number such as 1.5, 1e-3, inf or nan, got " + quoted(token.text));
       std::memcpy(&out.imm, &*value, sizeof out.imm);
       return true;
     }
     const std::optional<int64_t> value = parse_integer(token.text);
-    if (!value) return fail(token.column, "expected a 64-bit integer such as 12, -3 or 0x1f, got " + quoted(token.text));
+    if (!value)
+      return fail(token.column, "expected a 64-bit integer such as 12, -3 or 0x1f, got " + quoted(token.text));
     out.imm = static_cast<uint64_t>(*value);
     return true;
   }

@@ -17,7 +17,12 @@ std::byte* RegisterFile::reserve(size_t bytes) {
 
 Block::Block(const Program& p, const AddressSpace& a, const uint32_t g[3], std::span<const std::byte> arguments,
              uint64_t budget, bool past_caches, RegisterFile& file)
-    : program(p), space(a), args(arguments), tick_budget(budget), streaming(past_caches), grid{g[0], g[1], g[2]},
+    : program(p),
+      space(a),
+      args(arguments),
+      tick_budget(budget),
+      streaming(past_caches),
+      grid{g[0], g[1], g[2]},
       file_(file.reserve(p.file_bytes())) {}
 
 bool Block::run(uint64_t linear_index) {

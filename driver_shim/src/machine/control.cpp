@@ -8,7 +8,8 @@ const Step* arg(Block& block, const Step* step) {
   const std::byte* from = block.args.data() + step->imm;
   uint32_t narrow;
   std::memcpy(&narrow, from, sizeof narrow);
-  uint64_t value = step->kind == Kind::signed_integer ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(narrow)}) : narrow;
+  uint64_t value =
+      step->kind == Kind::signed_integer ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(narrow)}) : narrow;
   if (step->bytes == sizeof value) std::memcpy(&value, from, sizeof value);
   block.s[step->reg[0]] = value;
   block.charge(step, 0);

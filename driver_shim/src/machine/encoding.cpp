@@ -59,7 +59,8 @@ bool check_header(const Header& h, size_t bytes, std::string& why) {
     return refuse(why, "header: args: expected at most " + number(kArgsMost) + " bytes, got " + number(h.args));
   if (h.reserved != 0) return refuse(why, "header: reserved: expected 0, got " + number(h.reserved));
   if (h.instructions > kInstructions)
-    return refuse(why, "header: instructions: expected at most " + number(kInstructions) + ", got " + number(h.instructions));
+    return refuse(
+        why, "header: instructions: expected at most " + number(kInstructions) + ", got " + number(h.instructions));
   const uint64_t expected = kHeaderBytes + uint64_t{h.instructions} * kInstructionBytes;
   if (bytes != expected)
     return refuse(why, "program of " + number(h.instructions) + " instructions: expected " + number(expected) +
@@ -78,7 +79,8 @@ std::optional<Binary> split(std::span<const std::byte> bytes, std::string& why) 
   std::memcpy(&out.header, bytes.data(), sizeof out.header);
   if (!check_header(out.header, bytes.size(), why)) return std::nullopt;
   out.code.resize(out.header.instructions);
-  if (!out.code.empty()) std::memcpy(out.code.data(), bytes.data() + kHeaderBytes, out.code.size() * sizeof(Instruction));
+  if (!out.code.empty())
+    std::memcpy(out.code.data(), bytes.data() + kHeaderBytes, out.code.size() * sizeof(Instruction));
   return out;
 }
 

@@ -38,7 +38,10 @@ struct Register {
   uint8_t index;
 };
 inline uint8_t encode(Register r) {
-  const unsigned order = r.register_class == kClassS ? 0 : r.register_class == kClassV ? 1 : r.register_class == kClassP ? 2 : 3;
+  const unsigned order = r.register_class == kClassS   ? 0
+                         : r.register_class == kClassV ? 1
+                         : r.register_class == kClassP ? 2
+                                                       : 3;
   return static_cast<uint8_t>(order << 6 | r.index);
 }
 inline Register decode(uint8_t operand) {

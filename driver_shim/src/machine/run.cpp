@@ -44,7 +44,10 @@ class Launch {
  public:
   Launch(const Program& program, const AddressSpace& space, const uint32_t grid[3], std::span<const std::byte> args,
          uint64_t budget)
-      : program_(program), space_(space), grid_(grid), args_(args),
+      : program_(program),
+        space_(space),
+        grid_(grid),
+        args_(args),
         budget_(budget > kLaunchTicks ? budget - kLaunchTicks : 0),
         budget_of_all_(budget_ > kNone / kCores ? kNone : budget_ * kCores),
         blocks_(uint64_t{grid[0]} * grid[1] * grid[2]),
@@ -167,7 +170,9 @@ bool refuse(Fault& fault, const std::string& cause) {
 bool grid_ok(const uint32_t grid[3], Fault& fault) {
   uint64_t blocks = 1;
   for (int axis = 0; axis < 3; ++axis) {
-    if (grid[axis] == 0) return refuse(fault, "grid: expected at least one block along each axis, got none along axis " + std::to_string(axis));
+    if (grid[axis] == 0)
+      return refuse(fault,
+                    "grid: expected at least one block along each axis, got none along axis " + std::to_string(axis));
     if (blocks > kBlocksMost / grid[axis]) return refuse(fault, "grid: expected at most 2^40 blocks, got more");
     blocks *= grid[axis];
   }
@@ -181,7 +186,8 @@ bool run(const Program& program, const AddressSpace& space, const uint32_t grid[
   cost = {};
   if (!grid_ok(grid, fault)) return false;
   if (args.size() != program.args())
-    return refuse(fault, "arguments: expected the " + std::to_string(program.args()) + " bytes of .args, got " + std::to_string(args.size()));
+    return refuse(fault, "arguments: expected the " + std::to_string(program.args()) + " bytes of .args, got " +
+                             std::to_string(args.size()));
   Launch launch(program, space, grid, args, tick_budget);
   if (const std::unique_lock user(pool.state().user, std::try_to_lock); user.owns_lock()) {
     if (pool.threads() > 1) launch.spread(pool.state());

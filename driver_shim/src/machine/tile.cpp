@@ -88,7 +88,8 @@ const Step* load(Block& block, const Step* step) {
   const std::byte* window = block.space.window;
   if (by_row) {
     for (uint32_t r = 0; r < tile.rows; ++r)
-      std::memcpy(to + size_t{r} * tile.stride * step->bytes, window + (address + r * stride), size_t{tile.columns} * step->bytes);
+      std::memcpy(to + size_t{r} * tile.stride * step->bytes, window + (address + r * stride),
+                  size_t{tile.columns} * step->bytes);
   } else if (step->bytes == 4) {
     load_columns(reinterpret_cast<uint32_t*>(to), tile, window, address, stride);
   } else {
@@ -110,7 +111,8 @@ const Step* store(Block& block, const Step* step) {
   std::byte* window = block.space.window;
   if (by_row) {
     for (uint32_t r = 0; r < tile.rows; ++r)
-      std::memcpy(window + (address + r * stride), from + size_t{r} * tile.stride * step->bytes, size_t{tile.columns} * step->bytes);
+      std::memcpy(window + (address + r * stride), from + size_t{r} * tile.stride * step->bytes,
+                  size_t{tile.columns} * step->bytes);
   } else if (step->bytes == 4) {
     store_columns(reinterpret_cast<const uint32_t*>(from), tile, window, address, stride);
   } else {

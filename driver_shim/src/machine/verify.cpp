@@ -41,7 +41,8 @@ class FieldCheck {
   FieldCheck(const Instruction& instruction, const OpInfo& info) : in_(instruction), info_(info) {}
 
   std::string operator()() const {
-    if (!has_type(info_.types, in_.type)) return "type: expected " + names_of(info_.types) + ", got " + type_name(in_.type);
+    if (!has_type(info_.types, in_.type))
+      return "type: expected " + names_of(info_.types) + ", got " + type_name(in_.type);
     if (!has_type(info_.types2, in_.type2))
       return "second type: expected " + names_of(info_.types2) + ", got " + type_name(in_.type2);
     if (in_.mode >= (info_.mode_count != 0 ? info_.mode_count : 1))
@@ -59,9 +60,7 @@ class FieldCheck {
   }
 
  private:
-  bool is_imm(uint32_t slot) const {
-    return slot < info_.operand_count && info_.operands[slot].form != Form::reg;
-  }
+  bool is_imm(uint32_t slot) const { return slot < info_.operand_count && info_.operands[slot].form != Form::reg; }
 
   std::string modes() const {
     if (info_.mode_count == 0) return "none";
@@ -74,7 +73,8 @@ class FieldCheck {
     if (in_.mask == kUnused) return "";
     if (!info_.masked) return "mask: expected none on `" + std::string(info_.name) + "`, got one";
     const uint8_t index = in_.mask & static_cast<uint8_t>(~kMaskNegated);
-    return index < kPRegisters ? "" : "mask: expected p0..p" + number(kPRegisters - 1) + ", got bits " + number(in_.mask);
+    return index < kPRegisters ? ""
+                               : "mask: expected p0..p" + number(kPRegisters - 1) + ", got bits " + number(in_.mask);
   }
 
   std::string operand(uint32_t slot) const {
@@ -91,7 +91,8 @@ class FieldCheck {
   std::string uniform_destination() const {
     if (info_.operand_count == 0 || info_.operands[0].form != Form::reg) return "";
     const uint8_t choice = info_.operands[0].classes;
-    if (!info_.operands[0].destination || choice == kClassS || decode(in_.operands[0]).register_class != kClassS) return "";
+    if (!info_.operands[0].destination || choice == kClassS || decode(in_.operands[0]).register_class != kClassS)
+      return "";
     for (uint32_t slot = 1; slot < info_.operand_count; ++slot)
       if (!is_imm(slot) && decode(in_.operands[slot]).register_class != kClassS)
         return "operand " + number(slot + 1) + ": expected a uniform register, as the destination is one, got " +
@@ -113,7 +114,8 @@ class FieldCheck {
     if (type.kind == Kind::floating) {
       double value;
       std::memcpy(&value, &in_.imm, sizeof value);
-      return value == value || in_.imm == 0x7ff8000000000000u ? "" : "immediate: expected the canonical NaN, got another";
+      return value == value || in_.imm == 0x7ff8000000000000u ? ""
+                                                              : "immediate: expected the canonical NaN, got another";
     }
     const int64_t value = static_cast<int64_t>(in_.imm);
     const unsigned bits = type.bytes * 8;
@@ -121,7 +123,8 @@ class FieldCheck {
     const int64_t least = is_signed ? -(int64_t{1} << (bits - 2)) * 2 : 0;
     const int64_t most = is_signed ? ~least : (int64_t{1} << bits) - 1;
     if (value >= least && value <= most) return "";
-    return "immediate: expected " + std::to_string(least) + " to " + std::to_string(most) + ", got " + std::to_string(value);
+    return "immediate: expected " + std::to_string(least) + " to " + std::to_string(most) + ", got " +
+           std::to_string(value);
   }
 
   const Instruction& in_;
@@ -141,7 +144,9 @@ struct Known {
   }
 
   uint8_t& of(Register r) {
-    return r.register_class == kClassV ? vector[r.index] : r.register_class == kClassP ? predicate[r.index] : tile[r.index];
+    return r.register_class == kClassV   ? vector[r.index]
+           : r.register_class == kClassP ? predicate[r.index]
+                                         : tile[r.index];
   }
 
  private:
@@ -215,7 +220,8 @@ class Verifier {
       loop_of_[i] = open.empty() ? 0 : open.back() + 1;
       if (static_cast<Op>(code_[i].op) == Op::loop) {
         if (open.size() == kLoopDepth)
-          return Refusal{i, "`loop`: expected at most " + number(kLoopDepth) + " loops inside each other, got one more"};
+          return Refusal{i,
+                         "`loop`: expected at most " + number(kLoopDepth) + " loops inside each other, got one more"};
         open.push_back(i);
       } else if (static_cast<Op>(code_[i].op) == Op::end) {
         if (open.empty()) return Refusal{i, "`end`: expected an open `loop`, got none"};
@@ -264,7 +270,8 @@ class Verifier {
   std::string skip() {
     const uint64_t label = code_[at_].imm;
     if (label <= at_ || label >= code_.size())
-      return "label: expected an instruction from " + number(at_ + 1) + " to " + number(code_.size() - 1) + ", got " + number(label);
+      return "label: expected an instruction from " + number(at_ + 1) + " to " + number(code_.size() - 1) + ", got " +
+             number(label);
     if (loop_of_[label] != loop_of_[at_])
       return "label: expected an instruction of the same loop body, got " + number(label) + ", which is in another";
     const auto [jump, is_new] = arriving_.try_emplace(static_cast<uint32_t>(label), known_);
@@ -307,7 +314,8 @@ class Verifier {
   std::string read(Register r, uint8_t type) {
     const uint8_t held = known_.of(r);
     if (held == type) return "";
-    if (r.register_class == kClassP) return "expected " + text_of(r) + " written on every path, got one where it is not";
+    if (r.register_class == kClassP)
+      return "expected " + text_of(r) + " written on every path, got one where it is not";
     if (held == 0)
       return "expected " + text_of(r) + " to hold " + type_name(type) + " on every path, got one where it does not";
     return "expected " + text_of(r) + " to hold " + type_name(type) + ", got " + type_name(held);
@@ -323,7 +331,8 @@ class Verifier {
     }
     for (const Loop& loop : loops_)
       if (loop.counter == d.index)
-        return "operand 1: expected a register other than s" + number(d.index) + ", the counter of the loop at " + number(loop.start);
+        return "operand 1: expected a register other than s" + number(d.index) + ", the counter of the loop at " +
+               number(loop.start);
     return "";
   }
 

@@ -19,8 +19,8 @@ void copy_text(const std::string& text, char* to, size_t bytes) {
 extern "C" {
 
 /* Bytes written to `out`, or -1 with the reason in `why`. */
-__attribute__((visibility("default"))) int64_t machine_assemble(const char* text, size_t length, void* out, size_t capacity,
-                                                                char* why, size_t why_bytes) {
+__attribute__((visibility("default"))) int64_t machine_assemble(const char* text, size_t length, void* out,
+                                                                size_t capacity, char* why, size_t why_bytes) {
   std::string reason;
   const auto binary = assemble({text, length}, reason);
   copy_text(reason, why, why_bytes);
@@ -58,11 +58,11 @@ __attribute__((visibility("default"))) void machine_pool_end(void* pool) { delet
 
 __attribute__((visibility("default"))) int machine_run(const void* program, void* window, uint64_t bytes,
                                                        const uint8_t* pages, unsigned page_shift, const uint32_t* grid,
-                                                       const void* args, size_t args_length, uint64_t budget, void* pool,
-                                                       Cost* cost, Fault* fault) {
+                                                       const void* args, size_t args_length, uint64_t budget,
+                                                       void* pool, Cost* cost, Fault* fault) {
   const AddressSpace space{static_cast<std::byte*>(window), bytes, pages, page_shift};
-  return run(*static_cast<const Program*>(program), space, grid, {static_cast<const std::byte*>(args), args_length}, budget,
-             *static_cast<Pool*>(pool), *cost, *fault)
+  return run(*static_cast<const Program*>(program), space, grid, {static_cast<const std::byte*>(args), args_length},
+             budget, *static_cast<Pool*>(pool), *cost, *fault)
              ? 1
              : 0;
 }

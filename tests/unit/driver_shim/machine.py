@@ -83,8 +83,9 @@ class Memory:
 
     def read(self, address: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         kind = np.dtype(dtype)
-        found: npt.NDArray[Any] = self.bytes[address : address + count * kind.itemsize].view(kind)
-        return found.copy()
+        out: npt.NDArray[Any] = np.empty(count, dtype=kind)
+        out.view(np.uint8)[:] = self.bytes[address : address + out.nbytes]
+        return out
 
 
 class Machine:

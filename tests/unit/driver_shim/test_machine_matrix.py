@@ -59,7 +59,8 @@ def product(
     ]
     _, fault = machine.run(machine.assemble("\n".join(lines)), memory, args, level=level)
     assert fault is None, fault
-    return memory.read(addresses[2], c.size, DTYPES[type_]).reshape(m, n)
+    out: Array = memory.read(addresses[2], c.size, DTYPES[type_]).reshape(m, n)
+    return out
 
 
 def chain(type_: str, c: Array, a: Array, b: Array) -> Array:

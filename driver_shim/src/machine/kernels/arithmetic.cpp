@@ -29,19 +29,25 @@ struct Add {
   static float of(float a, float b) { return canonical(a + b); }
   static double of(double a, double b) { return canonical(a + b); }
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(bits64(a) + bits64(b)); }
+  static T of(T a, T b) {
+    return static_cast<T>(bits64(a) + bits64(b));
+  }
 };
 struct Sub {
   static float of(float a, float b) { return canonical(a - b); }
   static double of(double a, double b) { return canonical(a - b); }
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(bits64(a) - bits64(b)); }
+  static T of(T a, T b) {
+    return static_cast<T>(bits64(a) - bits64(b));
+  }
 };
 struct Mul {
   static float of(float a, float b) { return canonical(a * b); }
   static double of(double a, double b) { return canonical(a * b); }
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(bits64(a) * bits64(b)); }
+  static T of(T a, T b) {
+    return static_cast<T>(bits64(a) * bits64(b));
+  }
 };
 template <class T>
 inline bool wraps(T a, T b) { /* the most negative value by -1 */
@@ -71,13 +77,17 @@ struct Min {
   static float of(float a, float b) { return either_nan(a, b, minimum(a, b)); }
   static double of(double a, double b) { return either_nan(a, b, minimum(a, b)); }
   template <class T>
-  static T of(T a, T b) { return a < b ? a : b; }
+  static T of(T a, T b) {
+    return a < b ? a : b;
+  }
 };
 struct Max {
   static float of(float a, float b) { return either_nan(a, b, maximum(a, b)); }
   static double of(double a, double b) { return either_nan(a, b, maximum(a, b)); }
   template <class T>
-  static T of(T a, T b) { return a > b ? a : b; }
+  static T of(T a, T b) {
+    return a > b ? a : b;
+  }
 };
 struct Neg {
   static float of(float a) { return -a; }
@@ -85,7 +95,9 @@ struct Neg {
   static f16 of(f16 a) { return {static_cast<uint16_t>(a.bits ^ 0x8000u)}; }
   static bf16 of(bf16 a) { return {static_cast<uint16_t>(a.bits ^ 0x8000u)}; }
   template <class T>
-  static T of(T a) { return static_cast<T>(0 - bits64(a)); }
+  static T of(T a) {
+    return static_cast<T>(0 - bits64(a));
+  }
 };
 struct Abs {
   static float of(float a) { return __builtin_fabsf(a); }
@@ -93,19 +105,27 @@ struct Abs {
   static f16 of(f16 a) { return {static_cast<uint16_t>(a.bits & 0x7fffu)}; }
   static bf16 of(bf16 a) { return {static_cast<uint16_t>(a.bits & 0x7fffu)}; }
   template <class T>
-  static T of(T a) { return a < T(0) ? static_cast<T>(0 - bits64(a)) : a; }
+  static T of(T a) {
+    return a < T(0) ? static_cast<T>(0 - bits64(a)) : a;
+  }
 };
 struct And {
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(a & b); }
+  static T of(T a, T b) {
+    return static_cast<T>(a & b);
+  }
 };
 struct Or {
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(a | b); }
+  static T of(T a, T b) {
+    return static_cast<T>(a | b);
+  }
 };
 struct Xor {
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(a ^ b); }
+  static T of(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
 };
 template <class T>
 inline bool in_range(T count) {
@@ -113,7 +133,9 @@ inline bool in_range(T count) {
 }
 struct Shl {
   template <class T>
-  static T of(T a, T b) { return in_range(b) ? static_cast<T>(bits64(a) << (bits64(b) & 63)) : T(0); }
+  static T of(T a, T b) {
+    return in_range(b) ? static_cast<T>(bits64(a) << (bits64(b) & 63)) : T(0);
+  }
 };
 struct Shr {
   template <class T>
@@ -145,11 +167,15 @@ struct Even {
 };
 struct Copy {
   template <class T>
-  static T of(T a) { return a; }
+  static T of(T a) {
+    return a;
+  }
 };
 struct Select {
   template <class T>
-  static T of(uint8_t p, T a, T b) { return p != 0 ? a : b; }
+  static T of(uint8_t p, T a, T b) {
+    return p != 0 ? a : b;
+  }
 };
 struct PredicateAnd {
   static uint8_t of(uint8_t a, uint8_t b) { return a & b; }
@@ -163,7 +189,9 @@ struct PredicateNot {
 #define EMU_COMPARISON(name, relation) \
   struct name {                        \
     template <class T>                 \
-    static uint8_t of(T a, T b) { return a relation b ? 1 : 0; } \
+    static uint8_t of(T a, T b) {      \
+      return a relation b ? 1 : 0;     \
+    }                                  \
   };
 EMU_COMPARISON(Eq, ==)
 EMU_COMPARISON(Ne, !=)

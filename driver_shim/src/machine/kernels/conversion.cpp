@@ -17,12 +17,18 @@ struct ToEven {
   static double to(double*, float x) { return canonical(static_cast<double>(x)); }
   static double to(double*, double x) { return canonical(x); }
   template <class T>
-  static T to(T*, float x) { return Narrow<T>::even(x); }
+  static T to(T*, float x) {
+    return Narrow<T>::even(x);
+  }
   template <class T>
-  static T to(T*, double x) { return Narrow<T>::even(odd_to_f32(x)); }
+  static T to(T*, double x) {
+    return Narrow<T>::even(odd_to_f32(x));
+  }
   static double whole(double*, int64_t x) { return static_cast<double>(x); }
   template <class T>
-  static T whole(T* tag, int64_t x) { return to(tag, sticky_to_f64(x)); }
+  static T whole(T* tag, int64_t x) {
+    return to(tag, sticky_to_f64(x));
+  }
 };
 
 struct ToZero {
@@ -31,12 +37,18 @@ struct ToZero {
   static double to(double*, float x) { return canonical(static_cast<double>(x)); }
   static double to(double*, double x) { return canonical(x); }
   template <class T>
-  static T to(T*, float x) { return Narrow<T>::trunc(x); }
+  static T to(T*, float x) {
+    return Narrow<T>::trunc(x);
+  }
   template <class T>
-  static T to(T*, double x) { return Narrow<T>::trunc(trunc_to_f32(x)); }
+  static T to(T*, double x) {
+    return Narrow<T>::trunc(trunc_to_f32(x));
+  }
   static double whole(double*, int64_t x) { return trunc_to_f64(x); }
   template <class T>
-  static T whole(T* tag, int64_t x) { return to(tag, sticky_to_f64(x)); }
+  static T whole(T* tag, int64_t x) {
+    return to(tag, sticky_to_f64(x));
+  }
 };
 
 template <class Mode, class D, class A>

@@ -114,7 +114,7 @@ template <class To, class From>
 inline To saturate(From x) {
   constexpr To kLeast = static_cast<To>(To(-1) < To(0) ? To(1) << (sizeof(To) * 8 - 1) : 0);
   constexpr To kMost = static_cast<To>(~kLeast);
-  constexpr From kBelow = static_cast<From>(kLeast);       /* exact */
+  constexpr From kBelow = static_cast<From>(kLeast);                                                     /* exact */
   constexpr From kAbove = static_cast<From>(uint64_t{1} << (sizeof(To) * 8 - (To(-1) < To(0) ? 1 : 0))); /* exact */
   const bool inside = x > kBelow && x < kAbove;
   const To cut = static_cast<To>(inside ? x : From(0));

@@ -31,7 +31,9 @@ void stream_fence() { _mm_sfence(); }
 
 #else
 
-void stream(void* destination, const void* source, size_t lines) { __builtin_memcpy(destination, source, lines * kLine); }
+void stream(void* destination, const void* source, size_t lines) {
+  __builtin_memcpy(destination, source, lines * kLine);
+}
 
 void stream_fence() {}
 

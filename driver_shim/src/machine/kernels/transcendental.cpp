@@ -19,9 +19,7 @@ constexpr double kToInteger = 0x1.8p52;
 inline double nearest_integer(double x) { return (x + kToInteger) - kToInteger; }
 
 /* 2^n for an integer n of -1022 .. 1023. */
-inline double power_of_two(double n) {
-  return bits_as<double>((bits_as<uint64_t>(n + (kToInteger + 1023.0)) << 52));
-}
+inline double power_of_two(double n) { return bits_as<double>((bits_as<uint64_t>(n + (kToInteger + 1023.0)) << 52)); }
 
 inline double clamp(double x, double least, double most) { return x < least ? least : x > most ? most : x; }
 
@@ -114,7 +112,10 @@ inline double log_series_short(double z) { /* to k = 5, remainder below 2^-33 */
 template <class T>
 inline T log_special(T a, T otherwise) {
   const T infinity = static_cast<T>(__builtin_inf());
-  const T ordered = a == infinity ? a : a > T(0) ? otherwise : a == T(0) ? -infinity : static_cast<T>(__builtin_nan(""));
+  const T ordered = a == infinity ? a
+                    : a > T(0)    ? otherwise
+                    : a == T(0)   ? -infinity
+                                  : static_cast<T>(__builtin_nan(""));
   return canonical(ordered);
 }
 
