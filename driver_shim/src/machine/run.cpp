@@ -183,7 +183,7 @@ bool grid_ok(const uint32_t grid[3], Fault& fault) {
 
 bool run(const Program& program, const AddressSpace& space, const uint32_t grid[3], std::span<const std::byte> args,
          uint64_t tick_budget, Pool& pool, Cost& cost, Fault& fault) {
-  cost = {};
+  cost = Cost();
   if (!grid_ok(grid, fault)) return false;
   if (args.size() != program.args())
     return refuse(fault, "arguments: expected the " + std::to_string(program.args()) + " bytes of .args, got " +

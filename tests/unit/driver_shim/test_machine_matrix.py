@@ -64,7 +64,7 @@ def product(
 
 
 def chain(type_: str, c: Array, a: Array, b: Array) -> Array:
-    out = c.copy()
+    out: Array = c.copy()
     fma = FMA[type_]
     for i in range(a.shape[0]):
         for j in range(b.shape[1]):
