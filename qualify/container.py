@@ -24,8 +24,8 @@ GRACE_SECONDS = 30
 LAG_SECONDS = 2
 PROCESSES = 4096
 SHM_BYTES = 2**30
-OPEN_FILES = docker.types.Ulimit(name="nofile", soft=16384, hard=16384)
-"""The same in every engine; podman's own default may be more than this machine allows."""
+LIMITS = [docker.types.Ulimit(name=name, soft=16384, hard=16384) for name in ("nofile", "nproc")]
+"""The same in every engine; podman's own defaults may be more than this machine allows."""
 FIRST_PROCESS = ["sh", "-c", "while :; do sleep 2147483647 & wait; done"]
 """Lives until the room is removed, and reaps orphans (an engine's own init may not be there)."""
 ISOLATION = (
@@ -44,9 +44,7 @@ class Container:
     def __init__(self, engine: Engine, image: str, *, work: str, work_bytes: int | None) -> None:
         self._engine = engine
         self._image = image
-        self._tmpfs = (
-            {work: f"size={work_bytes},uid=1000,gid=1000,mode=0755,exec"} if work_bytes else {}
-        )
+        self._tmpfs = {work: f"size={work_bytes},mode=1777,exec"} if work_bytes else {}
         self._client: docker.DockerClient | None = None
         self._container: Any = None
 
@@ -66,7 +64,7 @@ class Container:
                 pids_limit=PROCESSES,
                 mem_limit=memory,
                 shm_size=SHM_BYTES,
-                ulimits=[OPEN_FILES],
+                ulimits=LIMITS,
                 tmpfs=self._tmpfs,
                 labels={OWNER_LABEL: owner.current().text()},
             )

@@ -26,7 +26,7 @@ import requests
 from docker.errors import DockerException, ImageNotFound
 
 from qualify import owner, process
-from qualify.container import FIRST_PROCESS, OPEN_FILES, OWNER_LABEL, remove, sweep
+from qualify.container import FIRST_PROCESS, LIMITS, OWNER_LABEL, remove, sweep
 from qualify.engine import Engine
 from qualify.errors import EngineError, HostError, RoomError
 from qualify.interpreter import Interpreter
@@ -322,7 +322,7 @@ def step(
         network_mode=network,
         user=user,
         volumes=volumes or {},
-        ulimits=[OPEN_FILES],
+        ulimits=LIMITS,
         labels={OWNER_LABEL: owner.current().text()},
     )
     try:

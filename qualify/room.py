@@ -105,10 +105,10 @@ class Room:
         self.python = python
         self.work = work
         self._walls = walls
-        self._environment = ENVIRONMENT
-        if work != WORK:
+        self._environment = {**ENVIRONMENT, "HOME": work}
+        if python != PYTHON:  # a plain room's paths are the machine's
             path = f"{posixpath.dirname(python)}:/usr/bin:/bin"
-            self._environment = {**ENVIRONMENT, "PATH": path, "HOME": work, "TMPDIR": work}
+            self._environment |= {"PATH": path, "TMPDIR": work}
 
     @property
     def facts(self) -> RoomFacts:
@@ -226,9 +226,12 @@ def open_room(spec: RoomSpec) -> Room:
     """A fresh room for `spec`, not started before it is entered."""
     match spec.engine.kind:
         case RoomKind.DOCKER | RoomKind.PODMAN:
+            # A tmpfs takes the mode of a folder that is there already, so it gets one of its own.
+            work = WORK if spec.work_bytes is None else f"{WORK}/bounded"
             walls: Walls = Container(
-                spec.engine, spec.facts.image, work=WORK, work_bytes=spec.work_bytes
+                spec.engine, spec.facts.image, work=work, work_bytes=spec.work_bytes
             )
+            return Room(spec, walls, python=PYTHON, work=work)
         case RoomKind.SANDBOX:
             assert spec.sandbox is not None
             size = spec.work_bytes or spec.sandbox.size
