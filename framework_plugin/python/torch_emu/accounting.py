@@ -21,7 +21,7 @@ WAYS = ("native", "composite", "compiled", "fallback")
 
 
 def execution_counts() -> dict[str, dict[str, int]]:
-    """Calls since start or reset: `{"native": {"aten::add.Tensor": 3, ...}, "fallback": {...}, ...}`."""
+    """Calls since start or reset, by way and operator: `["native"]["aten::add.Tensor"]`."""
     counts: dict[str, dict[str, int]] = {way: {} for way in WAYS}
     for line in registration.library().text("counts").splitlines():
         way, operator, calls = line.split("\t")
