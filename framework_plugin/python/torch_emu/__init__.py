@@ -7,19 +7,19 @@ missing is kept, told by `torch.emu.diagnose()`, and raised by the first use of 
 
 from __future__ import annotations
 
-import torch
-
-from torch_emu import registration
-
 __version__ = "0.1.0"
 
 
 def _autoload() -> None:
     """Entry point of `torch.backends`."""
+    from torch_emu import registration
+
     registration.register()
 
 
-# PyTorch calls the entry point at the end of its own import; here torch is complete, or is
-# importing us from there.
-if hasattr(torch, "_register_device_module"):
+# Below, since importing torch may call `_autoload` while this module is still being imported.
+import torch  # noqa: E402
+
+# Where torch is still being imported it calls the entry point itself when it is complete.
+if hasattr(torch, "compile"):
     _autoload()

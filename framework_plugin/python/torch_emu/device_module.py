@@ -170,23 +170,9 @@ def synchronize(device: Any = None) -> None:
     torch.accelerator.synchronize(_index(device))
 
 
-class Stream(torch.Stream):
-    """A stream of an emu device; the same as `torch.Stream(device="emu")`."""
-
-    def __new__(cls, device: Any = None, priority: int = 0) -> Stream:
-        _lazy_init()
-        where = torch.device("emu", _index(device))
-        made: Stream = super().__new__(cls, device=where, priority=priority)
-        return made
-
-
-class Event(torch.Event):
-    """An event of an emu device; the same as `torch.Event("emu", enable_timing=...)`."""
-
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False) -> Event:
-        _lazy_init()
-        made: Event = super().__new__(cls, device="emu", enable_timing=enable_timing)
-        return made
+# PyTorch's own: without a device they are of the accelerator, which is this one.
+Stream = torch.Stream
+Event = torch.Event
 
 
 def current_stream(device: Any = None) -> torch.Stream:

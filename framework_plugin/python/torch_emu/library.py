@@ -15,6 +15,7 @@ from pathlib import Path
 
 from torch_emu.stamp import PluginError, library_for, reinstall
 
+FALLBACKS = ("error", "warn", "allow")
 DEFAULT_FALLBACK = "warn"
 
 _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
@@ -65,6 +66,11 @@ class Library:
 
 def load(torch_version: str) -> Library:
     """Load everything that is needed; PluginError or the runtime's own error says what is wrong."""
+    fallback = os.environ.get("TORCH_EMU_FALLBACK", DEFAULT_FALLBACK)
+    if fallback not in FALLBACKS:
+        raise PluginError(
+            f"TORCH_EMU_FALLBACK: expected error, warn or allow, got `{fallback}`; set one of them"
+        )
     path = library_for(torch_version)
     runtime_path, driver_path = _load_runtime()
     try:
@@ -73,7 +79,6 @@ def load(torch_version: str) -> Library:
     except (OSError, AttributeError) as error:
         raise PluginError(f"{path} does not load: {error}. {reinstall()}") from error
     library = Library(path, functions)
-    fallback = os.environ.get("TORCH_EMU_FALLBACK", DEFAULT_FALLBACK)
     library.call("init", runtime_path.encode(), driver_path.encode(), fallback.encode())
     return library
 

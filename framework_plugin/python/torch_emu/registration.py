@@ -7,6 +7,7 @@ operator on the device and every first use raises the reason instead.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 from typing import Any
 
@@ -83,4 +84,7 @@ def _refuse_operators() -> None:
         raise refusal()
 
     _refusals = torch.library.Library("_", "IMPL", "PrivateUse1")
-    _refusals.fallback(refuse)
+    # Where the library is loaded and could not start, its own fallback is there already; the first
+    # use is refused by `_lazy_init` all the same.
+    with contextlib.suppress(RuntimeError):
+        _refusals.fallback(refuse)

@@ -94,7 +94,7 @@ def test_captured_graph_equals_eager(dynamic: bool) -> None:
 
 
 def test_streams_events_and_pinned_copies() -> None:
-    x = torch.arange(1 << 16, dtype=torch.float32).pin_memory("emu")
+    x = torch.arange(1 << 16, dtype=torch.float32).pin_memory()
     assert x.is_pinned()
     stream = torch.emu.Stream()
     with stream:
