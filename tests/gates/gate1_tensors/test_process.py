@@ -62,12 +62,16 @@ n = Node(); n.self = n; n.x = torch.ones(4, device=D)""",
 import atexit
 x = torch.ones(4, device=D)
 atexit.register(lambda: print(x.sum().item()))""",
-    "thread_still_running": """
-import threading, time
+    # Asleep, not inside an operator: there torch itself aborts, on the CPU too.
+    "thread_holds_tensor": """
+import threading
+ready = threading.Event()
 def work():
-    while True:
-        torch.ones(64, device=D).sum().item()
-threading.Thread(target=work, daemon=True).start(); time.sleep(0.3)""",
+    x = torch.ones(64, device=D) * 2
+    assert x.sum().item() == 128
+    ready.set()
+    threading.Event().wait()
+threading.Thread(target=work, daemon=True).start(); ready.wait()""",
     "pinned_memory": "x = torch.ones(1 << 16).pin_memory(); y = x.to(D, non_blocking=True)",
 }
 
