@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import shutil
 from importlib import metadata
 from pathlib import Path
 
@@ -29,9 +29,9 @@ def binaries(name: str) -> list[Path]:
 
 
 def mirror(target: Path, leave_out: tuple[str, ...] = ()) -> Path:
-    """A site folder of links to all that is installed, less the named distributions.
+    """A site folder like the one that is installed, less the named distributions.
 
-    Libraries find each other in it as in the real one; what is left out is really not there.
+    The packages under test are copies, all else is links; what is left out is really not there.
     """
     target.mkdir()
     absent = set()
@@ -39,7 +39,11 @@ def mirror(target: Path, leave_out: tuple[str, ...] = ()) -> Path:
         for file in metadata.distribution(name).files or []:
             absent.add(file.parts[0])
     for entry in site().iterdir():
-        if entry.name not in absent and entry.suffix != ".pth":
+        if entry.name in absent or entry.suffix == ".pth":
+            continue
+        if entry.name in IMPORTS:
+            shutil.copytree(entry, target / entry.name, symlinks=True)
+        else:
             (target / entry.name).symlink_to(entry)
     return target
 
@@ -58,8 +62,3 @@ def run_in(place: Path, code: str, **keywords: object) -> Finished:
     head = "import sys\nsys.path[:] = [p for p in sys.path if 'site-packages' not in p]\n"
     head += f"sys.path.append({str(place)!r})\n"
     return run_python(head + code, **keywords)  # type: ignore[arg-type]
-
-
-def interpreter_roots() -> list[Path]:
-    """Folders that belong to the interpreter and its environment."""
-    return [Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()]
