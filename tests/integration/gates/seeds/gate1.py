@@ -157,9 +157,8 @@ SEEDS: dict[str, Seed] = {
         "import os\nos.register_at_fork(after_in_child=lambda: os._exit(1))"
     ),
     "gate1.process.tensor_through_queue": in_child(
-        "import torch\nfrom multiprocessing.reduction import ForkingPickler\n"
-        "dumps = ForkingPickler.dumps\n"
-        "ForkingPickler.dumps = lambda x: dumps(torch.zeros(6))"
+        "import numpy, pickle\nfrom multiprocessing.reduction import ForkingPickler\n"
+        "ForkingPickler.dumps = lambda x: pickle.dumps(numpy.zeros(6))"
     ),
     "gate1.module.tied_weights": wrap("torch.nn.Module.to", new_parameters),
     "gate1.module.optimizer_before_move": wrap("torch.nn.Module.to", new_parameters),
