@@ -20,6 +20,7 @@ SEEDS: dict[str, Seed] = {
     **gate7.SEEDS,
 }
 ALONE = gate2.ALONE
+PATCH = pytest.StashKey[pytest.MonkeyPatch]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,8 +37,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
 
 
-@pytest.fixture(autouse=True)
-def seeded_fault(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Break what the check looks at."""
-    (marker,) = request.node.iter_markers("check")
-    SEEDS[marker.args[0]](monkeypatch)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Break what the check looks at, before its fixtures look."""
+    (marker,) = item.iter_markers("check")
+    item.stash[PATCH] = pytest.MonkeyPatch()
+    SEEDS[marker.args[0]](item.stash[PATCH])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    item.stash[PATCH].undo()
