@@ -18,7 +18,8 @@ double settled_celsius(double power) { return constants::kAmbientCelsius + const
 
 /* `value` after `seconds` of exponential approach to `target`. */
 double approach(double value, double target, double seconds, double constant) {
-  return target + (value - target) * std::exp(-seconds / constant);
+  /* expm1 and not exp, which would need glibc 2.29: this program promises 2.28. */
+  return value + (value - target) * std::expm1(-seconds / constant);
 }
 
 std::string in_mib(uint64_t bytes) { return format("%.1f MiB", double(bytes) / (1 << 20)); }
