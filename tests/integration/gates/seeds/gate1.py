@@ -107,6 +107,16 @@ def new_parameters(original: Any, self: torch.nn.Module, *rest: Any, **keywords:
     return self
 
 
+def forgotten_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.get_device_module("emu"), "set_rng_state", lambda *a: None)
+
+
+def host_sampling(original: Any, *rest: Any, device: Any = None, **keywords: Any) -> torch.Tensor:
+    """Drawn on the host, whose generator the device's seed does not touch."""
+    drawn: torch.Tensor = original(*rest, **keywords)
+    return drawn.to(device)
+
+
 DIE_AT_EXIT = "import atexit, os\natexit.register(lambda: os.kill(os.getpid(), 11))"
 
 SEEDS: dict[str, Seed] = {
@@ -160,6 +170,8 @@ SEEDS: dict[str, Seed] = {
         "import numpy, pickle\nfrom multiprocessing.reduction import ForkingPickler\n"
         "ForkingPickler.dumps = lambda x: pickle.dumps(numpy.zeros(6))"
     ),
+    "gate1.rng.state": forgotten_state,
+    "gate1.rng.sampling": wrap("torch.randn", host_sampling),
     "gate1.module.tied_weights": wrap("torch.nn.Module.to", new_parameters),
     "gate1.module.optimizer_before_move": wrap("torch.nn.Module.to", new_parameters),
 }
