@@ -101,6 +101,17 @@ CASE(fault_kinds) {
   REFUSED(EMU_ERROR_PAGE_FAULT, api->queue_synchronize(setup.queue, 1, UINT64_MAX));
 }
 
+CASE(fault_after_free) {
+  Setup setup;
+  emu_program* store = setup.program(kStore);
+  const uint64_t address = setup.alloc(65536);
+  OK(api->memory_free(setup.context, address));
+  const StoreArguments arguments{address + 4, 1, 0};
+  OK(api->queue_launch(setup.queue, store, kOneBlock, &arguments, sizeof arguments, 0, nullptr));
+  REFUSED(EMU_ERROR_PAGE_FAULT, api->queue_synchronize(setup.queue, 1, UINT64_MAX));
+  CHECK(last_error().address == address + 4);
+}
+
 CASE(fault_budget) {
   const Served device({"--tick-budget", "1000000"});
   Setup setup;

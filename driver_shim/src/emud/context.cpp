@@ -73,6 +73,7 @@ uint64_t Context::memory_alloc(uint64_t bytes) {
   if (!address) throw device.out_of_memory(bytes);
   held_bytes = window_.held_bytes();
   allocations = uint32_t(window_.allocations());
+  mappings.fetch_add(1, std::memory_order_release);
   return *address;
 }
 

@@ -56,6 +56,7 @@ class Context : public std::enable_shared_from_this<Context> {
   // context; who needs them both raises `yielding` first, so that engines step back.
   std::mutex running[2];
   std::atomic<int> yielding{0};
+  std::atomic<uint64_t> mappings{0}; // moves with each new allocation; engines read it before a command
   std::atomic<bool> lost{false};
   std::atomic<bool> ended{false};
   uint64_t last_served[2] = {0, 0};

@@ -132,6 +132,9 @@ void Engine::serve(Queue& queue) {
   Context& context = *queue.context;
   const std::lock_guard running(context.running[kind_]);
   if (context.ended || context.lost || queue.destroyed) return;
+  // What was allocated before the command was submitted is seen by it; the order of the two went
+  // through the client's process, which the language knows nothing of.
+  (void)context.mappings.load(std::memory_order_acquire);
   queue.last_served = context.last_served[kind_] = ++served_;
   execute(device_, queue);
   device_.progress(kind_);

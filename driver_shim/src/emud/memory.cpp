@@ -16,9 +16,15 @@ namespace {
 constexpr uint64_t kPage = constants::kPageBytes;
 constexpr unsigned kPageShift = unsigned(__builtin_ctzll(kPage));
 
+#ifdef __SANITIZE_THREAD__
+constexpr unsigned kWindowBits = 34; // the sanitizer shadows every byte: a full window takes it seconds
+#else
+constexpr unsigned kWindowBits = constants::kAddressBits;
+#endif
+
 /* The largest window that this host gives: all of the address bits where it can. */
 Mapping reserve_window() {
-  for (unsigned bits = constants::kAddressBits; bits >= 32; --bits) {
+  for (unsigned bits = kWindowBits; bits >= 32; --bits) {
     const size_t bytes = size_t(1) << bits;
     void* address = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address != MAP_FAILED) {

@@ -13,7 +13,7 @@
 namespace emu {
 namespace {
 
-constexpr size_t kMaxContexts = 64; // of one client
+constexpr size_t kMaxContexts = 16; // of one client; each takes a window of the host's address space
 
 template <typename T>
 std::vector<std::byte> payload_of(const T& value) {
