@@ -19,7 +19,7 @@ from qualify.engine import Engine
 from qualify.errors import EngineError, RoomError
 from qualify.process import Completed
 
-OWNER_LABEL = "qualify.owner"
+OWNER_LABEL = "qualify.room-owner"
 GRACE_SECONDS = 30
 LAG_SECONDS = 2
 PROCESSES = 4096

@@ -346,7 +346,8 @@ def _commit(box: Any, tag: str) -> None:
     probe += "$p -c 'import platform; print(platform.python_version())' 2>&- && break; done"
     python = shell(box, ["sh", "-c", probe]).strip()
     repository, _, version = tag.rpartition(":")
-    labels = f'LABEL {USED_LABEL}="{tag}" qualify.python="{python}"'
+    # A commit inherits labels, and what is run from the image must not look like this step.
+    labels = f'LABEL {USED_LABEL}="{tag}" qualify.python="{python}" {OWNER_LABEL}=""'
     box.commit(repository=repository, tag=version, changes=[labels])
 
 

@@ -11,6 +11,7 @@ from conftest import engine_or_skip
 
 from qualify import build, layers
 from qualify.build import PACKAGES, Package
+from qualify.container import OWNER_LABEL
 from qualify.engine import Engine
 from qualify.errors import BuildError
 from qualify.images import Declaration
@@ -113,6 +114,7 @@ def test_a_moved_interpreter_runs_in_each_image(
         base = layers.base_image(stages, client, image)
         layer = layers.interpreter_image(stages, client, image, base, moved, python.minor)
         assert layer.python == python.version
+        assert not client.images.get(layer.tag).labels.get(OWNER_LABEL), "its steps are swept"
         with layers.step(client, layer.tag) as box:
             program = f"{layers.PROOF}; venv.create('/tmp/v', symlinks=True, with_pip=True)"
             layers.shell(box, [f"/opt/python/{python.minor}/bin/python3", "-I", "-c", program])
