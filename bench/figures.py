@@ -22,6 +22,7 @@ EMPTY = ".program empty\n.lanes 64\n.args 0\nexit\n"
 COPY_BYTES = 64 << 20
 ADD_ELEMENTS = 16 << 20
 PRODUCT_SIZE = 1024
+WARM_UP = 3  # turns
 TO_DEVICE, FROM_DEVICE = 1, 2  # emurt_copy_kind
 
 Work = Callable[[], object]
@@ -47,15 +48,20 @@ class Figure:
         return self.value <= self.bound if self.at_most else self.value >= self.bound
 
 
-def alternate(ours: Work, theirs: Work, rounds: int, warm_up: int = 3) -> tuple[float, float]:
-    """Medians in seconds of `rounds` of each, one after the other in turn."""
+def alternate(ours: Work, theirs: Work, rounds: int, block: int = 1) -> tuple[float, float]:
+    """Medians in seconds of each work, timed call by call, `block` calls of one then of the other.
+
+    Some turns come first that do not count. Work of microseconds needs blocks: both sides wake
+    other processes, and on two cores the one would measure how the other falls asleep.
+    """
     times: tuple[list[float], list[float]] = ([], [])
-    for number in range(warm_up + rounds):
+    for number in range(WARM_UP + rounds):
         for work, kept in zip((ours, theirs), times, strict=True):
-            start = time.perf_counter()
-            work()
-            if number >= warm_up:
-                kept.append(time.perf_counter() - start)
+            for _ in range(block):
+                start = time.perf_counter()
+                work()
+                if number >= WARM_UP:
+                    kept.append(time.perf_counter() - start)
     return statistics.median(times[0]), statistics.median(times[1])
 
 
@@ -98,8 +104,8 @@ def launch_and_wait(round_trip: Work) -> Figure:
         if status:
             raise RuntimeError(f"launch and wait gave status {status}")
 
-    rounds = 4000
-    seconds, other = alternate(ours, round_trip, rounds, warm_up=200)
+    rounds, block = 20, 200
+    seconds, other = alternate(ours, round_trip, rounds, block)
     return Figure(
         name="launch_and_wait",
         what="launch-and-wait of an empty program",
@@ -110,7 +116,7 @@ def launch_and_wait(round_trip: Work) -> Figure:
         unit="µs",
         bound=30,
         at_most=True,
-        rounds=rounds,
+        rounds=rounds * block,
     )
 
 
