@@ -14,6 +14,7 @@
 #include "counts.h"
 #include "fallback.h"
 #include "generator.h"
+#include "launch.h"
 #include "runtime.h"
 
 #define EMU_EXPORT extern "C" __attribute__((visibility("default")))
@@ -118,16 +119,19 @@ EMU_EXPORT int torch_emu_set_state(int device, uint64_t seed, uint64_t offset) {
   });
 }
 
-// Waits until autograd's device threads are past all work given so far. A thread that ends a backward
-// still drops what Python owns, and one that starts takes the interpreter's lock: either aborts the
-// process when the interpreter is already closing. The backward below leaves nothing of Python behind.
-EMU_EXPORT int torch_emu_drain_autograd() {
-  if (!emu::threads_noted()) return 0;
-  return guarded([] {
+// Called once, before the interpreter closes. A thread that ends a backward still drops what Python owns,
+// and one that starts, or returns from an operator, takes the interpreter's lock: each aborts the process
+// when the interpreter is closing. So autograd's threads are taken past all work given so far, by a
+// backward that leaves nothing of Python behind, and then other threads stay in their next launch.
+EMU_EXPORT int torch_emu_prepare_exit() {
+  const int status = guarded([] {
+    if (!emu::threads_noted()) return;
     for (int device = 0; device < emu::device_count(); ++device) {
       const auto options = at::TensorOptions(c10::Device(emu::kDeviceType, index(device))).dtype(at::kFloat);
       const at::Tensor leaf = at::empty({1}, options).requires_grad_(true);
       torch::autograd::grad({leaf.view({1})}, {leaf}, {at::empty({1}, options)});
     }
   });
+  emu::park_other_threads();
+  return status;
 }

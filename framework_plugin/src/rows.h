@@ -50,27 +50,25 @@ inline constexpr Row minimum{"minimum", "min.$T o, a, b"};
 inline constexpr Row maximum{"maximum", "max.$T o, a, b"};
 
 inline constexpr Row neg{"neg", "neg.$T o, a"};
-inline constexpr Row abs{"abs", "abs.$T o, a"};
-inline constexpr Row identity{"copy", "=a"};
+inline constexpr Row abs{"abs", "abs.$T o, a", "cmp.lt.$T p0, a, #0; neg.$T t0, a; sel.$T o, p0, t0, a", "=a"};
 inline constexpr Row reciprocal{"reciprocal", "div.$T o, #1, a"};
 inline constexpr Row sqrt{"sqrt", "sqrt.$T o, a"};
 inline constexpr Row rsqrt{"rsqrt", "sqrt.$T t0, a; div.$T o, #1, t0"};
 inline constexpr Row exp{"exp", "exp.$T o, a"};
 inline constexpr Row log{"log", "log.$T o, a"};
 inline constexpr Row tanh{"tanh", "tanh.$T o, a"};
-inline constexpr Row sigmoid{"sigmoid", "neg.$T t0, a; exp.$T t0, t0; add.$T t0, t0, #1; div.$T o, #1, t0"};
+inline constexpr Row sigmoid{"sigmoid", "abs.$T t0, a; neg.$T t0, t0; exp.$T t0, t0; add.$T t1, t0, #1; cmp.lt.$T p0, a, #0; sel.$T t2, p0, t0, #1; div.$T o, t2, t1"};
 inline constexpr Row floor{"floor", "round.floor.$T o, a", "=a"};
 inline constexpr Row ceil{"ceil", "round.ceil.$T o, a", "=a"};
 inline constexpr Row trunc{"trunc", "round.trunc.$T o, a", "=a"};
 inline constexpr Row round{"round", "round.even.$T o, a", "=a"};
 inline constexpr Row frac{"frac", "round.trunc.$T t0, a; sub.$T o, a, t0"};
 inline constexpr Row sign{"sign",
-  "cmp.gt.$T p0, a, #0; cmp.lt.$T p1, a, #0; sub.$T t0, a, a; const.$T t1, 1; const.$T t2, -1; const.$T t3, 0;"
-  "sel.$T t3, p0, t1, t3; sel.$T o, p1, t2, t3", nullptr, "=a"};
+  "cmp.gt.$T p0, a, #0; cmp.lt.$T p1, a, #0; sel.$T t0, p0, #1, #0; sel.$T t1, p1, #1, #0; sub.$T o, t0, t1", nullptr, "=a"};
 inline constexpr Row isnan{"isnan", "cmp.ne.$T p0, a, a", nullptr, nullptr, 0, true};
 inline constexpr Row logical_not{"logical_not", "cmp.eq.$T p0, a, #0", nullptr, nullptr, 0, true};
-inline constexpr Row bitwise_not{"bitwise_not", "xor.$T o, a, #-1", nullptr, "xor.u8 o, a, #1"};
-inline constexpr Row relu{"relu", "max.$T o, a, #0"};
+inline constexpr Row bitwise_not{"bitwise_not", "neg.$T t0, a; sub.$T o, t0, #1", nullptr, "xor.u8 o, a, #1"};
+inline constexpr Row relu{"relu", "cmp.lt.$T p0, a, #0; sel.$T o, p0, #0, a"};
 
 inline constexpr Row eq{"eq", "cmp.eq.$T p0, a, b", nullptr, nullptr, 0, true};
 inline constexpr Row ne{"ne", "cmp.ne.$T p0, a, b", nullptr, nullptr, 0, true};
@@ -98,7 +96,7 @@ inline constexpr Row threshold{"threshold", "cmp.le.$T p0, a, x; sel.$T o, p0, y
 inline constexpr Row threshold_backward{"threshold_backward", "cmp.le.$T p0, a, x; sel.$T o, p0, #0, b", nullptr, nullptr, 1};
 inline constexpr Row tanh_backward{"tanh_backward", "mul.$T t0, b, b; sub.$T t0, #1, t0; mul.$T o, a, t0"};
 inline constexpr Row sigmoid_backward{"sigmoid_backward", "sub.$T t0, #1, b; mul.$T t0, t0, b; mul.$T o, a, t0"};
-inline constexpr Row silu{"silu", "neg.$T t0, a; exp.$T t0, t0; add.$T t0, t0, #1; div.$T o, a, t0"};
+inline constexpr Row silu{"silu", "abs.$T t0, a; neg.$T t0, t0; exp.$T t0, t0; add.$T t1, t0, #1; cmp.lt.$T p0, a, #0; sel.$T t2, p0, t0, #1; div.$T t2, t2, t1; mul.$T o, a, t2"};
 inline constexpr Row silu_backward{"silu_backward",
   "neg.$T t0, b; exp.$T t0, t0; add.$T t0, t0, #1; div.$T t0, #1, t0; sub.$T t1, #1, t0; mul.$T t1, t1, b; add.$T t1, t1, #1;"
   "mul.$T t0, t0, t1; mul.$T o, a, t0"};
@@ -121,9 +119,9 @@ inline constexpr Row squared_difference{"squared_difference", "sub.$T t0, a, b; 
 inline constexpr Row pow{"pow",
   "cvt.f64.$T t0, a; cvt.f64.$T t1, b; abs.f64 t2, t0; log.f64 t3, t2; mul.f64 t3, t3, t1; exp.f64 t4, t3;"
   "round.floor.f64 t5, t1; mul.f64 t6, t1, #0.5; round.floor.f64 t7, t6; cmp.ne.f64 p0, t7, t6; cmp.eq.f64 p1, t5, t1;"
-  "neg.f64 t8, t4; pand p0, p0, p1; sel.f64 t8, p0, t8, t4; const.f64 t9, nan; sel.f64 t8, p1, t8, t9;"
-  "cmp.lt.f64 p2, t0, #0; sel.f64 t4, p2, t8, t4; cmp.eq.f64 p3, t1, #0; const.f64 t9, 1; sel.f64 t4, p3, t9, t4;"
-  "cmp.eq.f64 p3, t0, #1; sel.f64 t4, p3, t9, t4; cvt.$T.f64 o, t4"};
+  "neg.f64 t8, t4; pand p0, p0, p1; sel.f64 t8, p0, t8, t4; sel.f64 t8, p1, t8, #nan;"
+  "cmp.lt.f64 p2, t0, #0; sel.f64 t4, p2, t8, t4; cmp.eq.f64 p3, t1, #0; sel.f64 t4, p3, #1, t4;"
+  "cmp.eq.f64 p3, t0, #1; sel.f64 t4, p3, #1, t4; cvt.$T.f64 o, t4"};
 // clang-format on
 
 }  // namespace emu::rows

@@ -20,6 +20,12 @@ from torch_emu.accounting import (
     reset_execution_counts,
 )
 from torch_emu.diagnosis import Diagnosis, diagnose
+from torch_emu.inductor import (  # noqa: F401  looked up here by name
+    CppWrapperCodegen,
+    PythonWrapperCodegen,
+    Scheduling,
+    WrapperFxCodegen,
+)
 from torch_emu.memory import (
     empty_cache,
     max_memory_allocated,

@@ -28,7 +28,7 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "fallback": (c_char_p, []),
     "counts": (c_size_t, [c_char_p, c_size_t]),
     "reset_counts": (None, []),
-    "drain_autograd": (c_int, []),
+    "prepare_exit": (c_int, []),
     "set_recording": (None, [c_int]),
     "operator_name": (c_char_p, [c_uint64]),
     "get_state": (c_int, [c_int, POINTER(c_uint64), POINTER(c_uint64)]),

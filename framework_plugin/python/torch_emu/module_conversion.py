@@ -17,7 +17,7 @@ from torch import nn
 
 
 def install() -> None:
-    original = nn.Module._apply
+    original: Callable[[nn.Module, Callable[..., Any], bool], nn.Module] = nn.Module._apply
     if getattr(original, "_emu", False):
         return
 

@@ -8,20 +8,20 @@ open to others.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import torch
 from torch import _tensor_str as formatting
 
 
 def install() -> None:
-    original = formatting._tensor_str
+    original: Callable[[torch.Tensor, int], str] = formatting._tensor_str
     if getattr(original, "_emu", False):
         return
 
     @functools.wraps(original)
     def _tensor_str(self: torch.Tensor, indent: int) -> str:
-        text: str = original(self.cpu() if self.device.type == "emu" else self, indent)
-        return text
+        return original(self.cpu() if self.device.type == "emu" else self, indent)
 
     _tensor_str._emu = True  # type: ignore[attr-defined]
     formatting._tensor_str = _tensor_str

@@ -9,9 +9,12 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import threading
+import time
 from typing import Any
 
 import torch
+from torch.utils import backend_registration
 
 from torch_emu import library as native
 from torch_emu.library import Library
@@ -30,7 +33,7 @@ def register() -> None:
     if _registered:
         return
     _registered = True
-    torch.utils.rename_privateuse1_backend(NAME)
+    backend_registration.rename_privateuse1_backend(NAME)
     try:
         _library = native.load(str(torch.__version__))
     except Exception as error:
@@ -38,11 +41,11 @@ def register() -> None:
         _refuse_operators()
     from torch_emu import device_module
 
-    torch._register_device_module(NAME, device_module)
-    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    torch._register_device_module(NAME, device_module)  # type: ignore[no-untyped-call]
+    backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     if _library is not None:
         # Before the interpreter closes, and before the runtime's own exit handler.
-        atexit.register(_drain, os.getpid())
+        atexit.register(_prepare_exit, os.getpid())
         from torch_emu import module_conversion, printing
 
         module_conversion.install()
@@ -72,9 +75,14 @@ def refusal() -> RuntimeError:
     return error
 
 
-def _drain(owner: int) -> None:
-    if _library is not None and os.getpid() == owner:
-        _library.get("drain_autograd")
+def _prepare_exit(owner: int) -> None:
+    if _library is None or os.getpid() != owner:
+        return
+    _library.get("prepare_exit")
+    if threading.active_count() > 1:
+        time.sleep(
+            0.01
+        )  # threads on their way back to Python arrive there and go to their next launch
 
 
 def _refuse_operators() -> None:
@@ -83,8 +91,8 @@ def _refuse_operators() -> None:
     def refuse(*_arguments: Any, **_named: Any) -> Any:
         raise refusal()
 
-    _refusals = torch.library.Library("_", "IMPL", "PrivateUse1")
+    _refusals = torch.library.Library("_", "IMPL", "PrivateUse1")  # type: ignore[no-untyped-call]
     # Where the library is loaded and could not start, its own fallback is there already; the first
     # use is refused by `_lazy_init` all the same.
     with contextlib.suppress(RuntimeError):
-        _refusals.fallback(refuse)
+        _refusals.fallback(refuse)  # type: ignore[no-untyped-call]

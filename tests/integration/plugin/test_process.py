@@ -37,7 +37,17 @@ with s:
 """
 
 
-@pytest.mark.parametrize("code", [BACKWARD, LIVE], ids=["backward", "live"])
+BUSY_THREAD = """
+import torch, threading, time
+def work():
+    while True:
+        torch.ones(64, device="emu").sum().item()
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("code", [BACKWARD, LIVE, BUSY_THREAD], ids=["backward", "live", "thread"])
 def test_exit_status_is_zero(code: str) -> None:
     for _ in range(10):
         done = run(code)
@@ -45,10 +55,13 @@ def test_exit_status_is_zero(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "order", ["torch, numpy, torch_emu", "torch_emu, torch", "emu_runtime, torch", "numpy, torch_emu"]
+    "order",
+    ["torch, numpy, torch_emu", "torch_emu, torch", "emu_runtime, torch", "numpy, torch_emu"],
 )
 def test_import_order(order: str) -> None:
-    done = run(f"import {order}\nimport torch\nassert torch.ones(3, device='emu').sum().item() == 3")
+    done = run(
+        f"import {order}\nimport torch\nassert torch.ones(3, device='emu').sum().item() == 3"
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -151,7 +164,9 @@ def test_another_stamp_is_refused_before_loading(tmp_path: Path) -> None:
         data = file.read_bytes()
         assert data.count(b'"torch": "2.13.0"') == 1
         file.write_bytes(data.replace(b'"torch": "2.13.0"', b'"torch": "2.12.0"'))
-    done = run(ASK + "\nprint('libtorch_emu' in open('/proc/self/maps').read())", PYTHONPATH=str(place))
+    done = run(
+        ASK + "\nprint('libtorch_emu' in open('/proc/self/maps').read())", PYTHONPATH=str(place)
+    )
     assert done.returncode == 0, done.stderr
     assert "2.12" in done.stdout and "2.13" in done.stdout and "pip install" in done.stdout
     assert done.stdout.rstrip().endswith("False")

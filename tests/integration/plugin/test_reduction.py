@@ -29,7 +29,9 @@ def test_sums(dim: object, layout: str) -> None:
         x = LAYOUTS[layout](values((6, 5, 40, 3), dtype, 1, False))
         y = LAYOUTS[layout](x.contiguous().to("emu"))
         for keepdim in (False, True):
-            close(torch.sum(y, dim=dim, keepdim=keepdim), torch.sum(x, dim=dim, keepdim=keepdim), 3600)  # type: ignore[call-overload]
+            close(
+                torch.sum(y, dim=dim, keepdim=keepdim), torch.sum(x, dim=dim, keepdim=keepdim), 3600
+            )  # type: ignore[call-overload]
             dims = () if dim is None else dim
             compare(torch.amax(y, dims, keepdim), torch.amax(x, dims, keepdim), True)  # type: ignore[arg-type]
             compare(torch.amin(y, dims, keepdim), torch.amin(x, dims, keepdim), True)  # type: ignore[arg-type]
@@ -51,7 +53,9 @@ def test_arguments_of_extremes(dtype: torch.dtype) -> None:
 
 
 def test_nan_wins_and_the_first_extreme_counts() -> None:
-    x = torch.tensor([[1.0, 5.0, 5.0, 0.0], [1.0, float("nan"), 9.0, float("nan")], [-float("inf")] * 4])
+    x = torch.tensor(
+        [[1.0, 5.0, 5.0, 0.0], [1.0, float("nan"), 9.0, float("nan")], [-float("inf")] * 4]
+    )
     compare(x.to("emu").argmax(1), x.argmax(1), True)
     compare(x.to("emu").amax(1), x.amax(1), True)
     compare(x.to("emu").t().argmin(0), x.t().argmin(0), True)
@@ -96,7 +100,10 @@ def test_matrix_products(rows: int, inner: int, columns: int, dtype: torch.dtype
 
 
 def test_batched_products() -> None:
-    a, b = values((5, 20, 30), torch.float32, 1, False), values((5, 30, 40), torch.float32, 2, False)
+    a, b = (
+        values((5, 20, 30), torch.float32, 1, False),
+        values((5, 30, 40), torch.float32, 2, False),
+    )
     c = values((5, 1, 40), torch.float32, 3, False)
     compare(torch.bmm(a.to("emu"), b.to("emu")), torch.bmm(a, b), True)
     compare(torch.bmm(a.to("emu")[::2], b.to("emu")[::2]), torch.bmm(a[::2], b[::2]), True)
@@ -107,7 +114,9 @@ def test_batched_products() -> None:
 
 def test_integer_products_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="matrix product of Int"):
-        torch.ones(2, 2, dtype=torch.int32, device="emu") @ torch.ones(2, 2, dtype=torch.int32, device="emu")
+        torch.ones(2, 2, dtype=torch.int32, device="emu") @ torch.ones(
+            2, 2, dtype=torch.int32, device="emu"
+        )
 
 
 INDEXING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -115,8 +124,12 @@ INDEXING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "gather_transposed": lambda x: x.t().gather(0, torch.tensor([[0, 2, 1]]).to(x.device)),
     "index_select": lambda x: x.index_select(1, torch.tensor([2, 0, 2]).to(x.device)),
     "index": lambda x: x[torch.tensor([2, 0, -1]).to(x.device)],
-    "index_pair": lambda x: x[torch.tensor([2, 0, -1]).to(x.device), torch.tensor([0, 1, -2]).to(x.device)],
-    "index_grid": lambda x: x[torch.tensor([[2], [0]]).to(x.device), torch.tensor([0, 1]).to(x.device)],
+    "index_pair": lambda x: x[
+        torch.tensor([2, 0, -1]).to(x.device), torch.tensor([0, 1, -2]).to(x.device)
+    ],
+    "index_grid": lambda x: x[
+        torch.tensor([[2], [0]]).to(x.device), torch.tensor([0, 1]).to(x.device)
+    ],
     "index_last": lambda x: x[:, torch.tensor([1, 3]).to(x.device)],
     "scatter": lambda x: x.clone().scatter_(1, torch.tensor([[1], [0]]).to(x.device), x[:2, 2:3]),
     "scatter_value": lambda x: x.scatter(0, torch.tensor([[1, 0, 2, 1]]).to(x.device), 9),

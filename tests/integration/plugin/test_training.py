@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as functional
@@ -10,9 +12,9 @@ from torch import nn
 STEPS = 60
 
 # Forward, backward and step differ from the CPU's only in the order of sums over at most 64 terms
-# (64 eps of the sum) and in exp and log (3 units in the last place). Over 60 steps of a smooth model
-# the difference grows with the learning rate; 1e-4 of a loss near 2 leaves room for that and is far
-# below what a wrong gradient gives (over 1e-2 after ten steps).
+# (64 eps of the sum) and in exp and log (3 units in the last place). Over 60 steps of a smooth
+# model the difference grows with the learning rate; 1e-4 of a loss near 2 leaves room for that
+# and is far below what a wrong gradient gives (over 1e-2 after ten steps).
 LOSS_BOUND = 1e-4
 
 
@@ -91,6 +93,16 @@ def test_captured_graph_equals_eager(dynamic: bool) -> None:
             grads.append([p.grad.clone() for p in net.parameters() if p.grad is not None])
         for eager, compiled in zip(*grads, strict=True):
             torch.testing.assert_close(compiled.cpu(), eager.cpu(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [torch.neg, lambda x: x.amax(0), lambda x: x @ x],
+    ids=["pointwise", "reduction", "product"],
+)
+def test_the_default_backend_says_what_works(act: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(Exception, match="aot_eager"):
+        torch.compile(act)(torch.ones(4, 4, device="emu"))
 
 
 def test_streams_events_and_pinned_copies() -> None:

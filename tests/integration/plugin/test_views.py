@@ -65,7 +65,9 @@ def test_resize_and_set_keep_what_was_there() -> None:
     assert torch.empty(2, device="emu").set_().numel() == 0
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int8, torch.float64, torch.complex64, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.int8, torch.float64, torch.complex64, torch.bool]
+)
 def test_copies_of_every_layout(dtype: torch.dtype) -> None:
     x = (torch.arange(60) % 2).reshape(3, 4, 5).to(dtype)
     ways: list[Callable[[torch.Tensor], torch.Tensor]] = [
