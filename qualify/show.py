@@ -55,7 +55,8 @@ def render(shown: Shown, records: Path | None = None) -> RenderableType:
 
 def _verdict(verdict: Verdict, records: Path | None) -> RenderableType:
     headings = ["gate", "room", "planned", "passed", "failed", "error", "skipped", "xfail"]
-    table = Table(*headings, "xpass", "not run", "waived", "record", box=None, pad_edge=False)
+    table = Table(*headings, "xpass", "not run", "waived", box=None, pad_edge=False)
+    table.add_column("record", overflow="fold")  # a path is of no use when it is cut
     for row in verdict.rows:
         table.add_row(*_cells(row, records), style=None if row.asked_for else "dim")
     parts: list[RenderableType] = [table, Text()]
