@@ -33,7 +33,8 @@ Progress = Callable[[str], None]
 """Called with one plain line about what is going on now; never with secrets."""
 
 
-BEAT_SECONDS = 5
+FIRST_BEAT_SECONDS = 5.0
+LONGEST_BEAT_SECONDS = 60.0
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,12 +141,14 @@ class Stages:
 
     @contextlib.contextmanager
     def announced(self, name: str) -> Iterator[None]:
-        """Say that `name` is being made, again every few seconds, and how long it took."""
+        """Say that `name` is being made, again at growing intervals, and how long it took."""
         start = time.monotonic()
         over = threading.Event()
 
         def beat() -> None:
-            while not over.wait(BEAT_SECONDS):
+            pause = FIRST_BEAT_SECONDS
+            while not over.wait(pause):
+                pause = min(time.monotonic() - start, LONGEST_BEAT_SECONDS)
                 self.progress(f"{name}: {time.monotonic() - start:.0f} s")
 
         self.progress(f"{name}: making")
