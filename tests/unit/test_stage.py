@@ -122,7 +122,7 @@ def test_two_runs_do_the_work_once(tmp_path: Path) -> None:
 
 
 def test_long_work_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qualify.stage.BEAT_SECONDS", 0.05)
+    monkeypatch.setattr("qualify.stage.FIRST_BEAT_SECONDS", 0.05)
     said: list[str] = []
     stages = Stages(tmp_path, keep_free=0, progress=said.append)
     stages.make("slow", {}, lambda folder: time.sleep(0.2))
