@@ -269,7 +269,7 @@ from qualify import cli
 from qualify.stage import Stages, cache_root
 
 def progress(line):  # the gate has been running for a while: Ctrl-C
-    if line.endswith(" 5 s"):
+    if line.startswith("gate 0 ") and line.endswith(" s") and "done" not in line:
         os.kill(os.getpid(), signal.SIGINT)
 
 @cli.app.command()
