@@ -73,6 +73,7 @@ def load(torch_version: str) -> Library:
         )
     path = library_for(torch_version)
     runtime_path, driver_path = _load_runtime()
+    _require_whole(path)
     try:
         loaded = ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL | os.RTLD_NOW)
         functions = {name: _prototype(loaded, name) for name in _PROTOTYPES}
@@ -92,6 +93,13 @@ def _load_runtime() -> tuple[str, str]:
             f"{reinstall().replace('torch-emu', 'emu-runtime')}"
         ) from error
     return runtime.load(), str(runtime.driver_path())
+
+
+def _require_whole(path: Path) -> None:
+    from emu_runtime.whole import shortfall  # the runtime was imported a moment ago
+
+    if missing := shortfall(path):
+        raise PluginError(f"{path} is cut short: {missing} bytes of it are missing. {reinstall()}")
 
 
 def _prototype(loaded: ctypes.CDLL, name: str) -> Callable[..., object]:

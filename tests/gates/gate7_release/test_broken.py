@@ -51,13 +51,20 @@ def test_without_driver(tmp_path: Path) -> None:
     )
 
 
+LIBRARIES = {
+    "libemudrv": "emu_driver_shim/lib/libemudrv.so",
+    "libemurt": "emu_runtime/lib/libemurt.so",
+    "libtorch_emu": "torch_emu/lib/torch2.13/libtorch_emu.so",
+}
+
+
 @pytest.mark.check("gate7.install.damaged_library", obligations=["I8"], kind="focused test")
-def test_damaged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_damaged(tmp_path: Path, name: str) -> None:
     """A library was cut short by a full disk: the interpreter dies, or the cause is hidden."""
-    place = mirror(tmp_path / "site")
-    library = place / "emu_runtime" / "lib" / "libemurt.so"
-    library.write_bytes(library.read_bytes()[: library.stat().st_size // 3])
-    assert "libemurt" in said(run_in(place, ASK))
+    library = mirror(tmp_path / "site") / LIBRARIES[name]
+    library.write_bytes(library.read_bytes()[: library.stat().st_size // 4])
+    assert name in said(run_in(tmp_path / "site", ASK))
 
 
 @pytest.mark.check("gate7.install.other_torch", obligations=["C3", "I8"], kind="focused test")

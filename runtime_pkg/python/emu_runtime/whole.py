@@ -1,0 +1,38 @@
+"""Whether the file of a library is all there.
+
+A library that a full disk cut short is mapped as if it were whole, and its process ends in SIGBUS
+where the missing part is touched. So the length is looked at before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+_IDENT = b"\x7fELF\x02\x01"  # 64-bit, little-endian
+_HEADER_BYTES = 64
+_LOAD = 1
+
+
+def shortfall(path: Path) -> int:
+    """How many bytes the file lacks of its loaded segments; 0 for a whole one.
+
+    0 too for what is no library: the loader refuses that with a message of its own.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+        if len(header) < _HEADER_BYTES or not header.startswith(_IDENT):
+            return 0
+        (start,) = struct.unpack_from("<Q", header, 32)
+        entry, count = struct.unpack_from("<HH", header, 54)
+        file.seek(start)
+        table = file.read(entry * count)
+    if len(table) < entry * count:
+        return int(start + entry * count - size)
+    end = 0
+    for at in range(0, entry * count, entry):
+        kind, offset, length = struct.unpack_from("<I4xQ16xQ", table, at)
+        if kind == _LOAD:
+            end = max(end, offset + length)
+    return max(0, end - size)
