@@ -134,19 +134,48 @@ def test_each_block_runs_once(machine: Machine, grid: tuple[int, int, int], thre
     assert cost == alone
 
 
+# Blocks take long enough to be handed out one by one. Arguments: address, and how many times as
+# long block 100 and those after it take.
+UNEVEN = """
+.lanes 64 .args 24
+arg.i64 s0, 0
+arg.i64 s1, 8
+arg.i64 s2, 16
+block s3, 0
+const.i64 s4, 100
+cmp.eq.i64 s5, s3, s4
+mul.i64 s5, s5, s1
+cmp.gt.i64 s6, s3, s4
+mul.i64 s6, s6, s2
+add.i64 s5, s5, s6
+const.i64 s6, 1
+add.i64 s5, s5, s6
+const.i64 s6, 20000
+mul.i64 s5, s5, s6
+loop s7, s5
+end
+const.i64 s8, 8
+mul.i64 s8, s8, s3
+add.i64 s0, s0, s8
+sstore.i64 s3, s0
+exit
+"""
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_the_lowest_fault_is_told(machine: Machine, threads: int) -> None:
-    """Blocks from 300 on run into a page that isn't there, later ones much sooner than that one."""
+@pytest.mark.parametrize("slowness", [(5, 0), (0, 5)])
+def test_the_lowest_fault_is_told(
+    machine: Machine, threads: int, slowness: tuple[int, int]
+) -> None:
+    """Blocks from 100 on run into a page that isn't there; the lowest comes last, or first."""
     memory = Memory(pages=8)
-    at = (3 << PAGE_SHIFT) - 300 * 8
     memory.pages[3] = 0
-    args = struct.pack("<q", at)
-    for _ in range(20):
-        _, fault = machine.run(
-            machine.assemble(MARK), memory, args, grid=(4000, 1, 1), threads=threads
-        )
+    args = struct.pack("<3q", (3 << PAGE_SHIFT) - 100 * 8, *slowness)
+    binary = machine.assemble(UNEVEN)
+    for _ in range(30):  # whether blocks overlap is up to the host
+        _, fault = machine.run(binary, memory, args, grid=(120, 1, 1), threads=threads)
         assert fault is not None and fault.status == PAGE_FAULT
-        assert fault.address == 3 << PAGE_SHIFT and "block (300, 0, 0)" in fault.cause
+        assert fault.address == 3 << PAGE_SHIFT and "block (100, 0, 0)" in fault.cause
 
 
 FOREVER = ".lanes 64\nconst.i64 s1, 0x7fffffffffffffff\nloop s0, s1\nend\nexit"

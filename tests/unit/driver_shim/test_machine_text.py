@@ -141,6 +141,7 @@ ERRORS = {
     "const.f32 v0, 1e999": "3:15: expected a number",
     "const.i32 v0, 1.5": "3:15: expected a 64-bit integer",
     "const.i64 v0, 9223372036854775808": "3:15: expected a 64-bit integer",
+    "const.i64 v0, 18446744073709551617": "3:15: expected a 64-bit integer",
     "neg.f32 v0, v1": "3:1: `neg`: operand 2: expected v1 to hold f32 on every path",
 }
 
