@@ -53,13 +53,34 @@ def render(shown: Shown, records: Path | None = None) -> RenderableType:
             return _index(shown)
 
 
+# Outcomes that are rare enough to get a column only where one of them was seen.
+_RARE = {
+    "error": lambda row: row.error,
+    "skipped": lambda row: row.skipped,
+    "xfail": lambda row: row.expected_failure,
+    "xpass": lambda row: row.unexpected_pass,
+}
+_RECORD_DIGITS = 12
+
+
 def _verdict(verdict: Verdict, records: Path | None) -> RenderableType:
-    headings = ["gate", "room", "planned", "passed", "failed", "error", "skipped", "xfail"]
-    table = Table(*headings, "xpass", "not run", "waived", box=None, pad_edge=False)
-    table.add_column("record", overflow="fold")  # a path is of no use when it is cut
+    rare = [name for name, count in _RARE.items() if any(count(row) for row in verdict.rows)]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("gate", no_wrap=True)
+    table.add_column("room", no_wrap=True)
+    for heading in ("planned", "passed", "failed", *rare, "not run", "waived"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("record", no_wrap=True)
     for row in verdict.rows:
-        table.add_row(*_cells(row, records), style=None if row.asked_for else "dim")
-    parts: list[RenderableType] = [table, Text()]
+        table.add_row(*_cells(row, rare), style=None if row.asked_for else "dim")
+    parts: list[RenderableType] = [table]
+    if any(row.records and not row.built for row in verdict.rows):
+        parts.append(
+            Text("* single checks that the tier names; the rest is not built", style="dim")
+        )
+    if records is not None:
+        parts.append(Text(f"records: {records}/<record>*.json", style="dim"))
+    parts.append(Text())
     for (gate, check, layer, owner, what, mend), rooms in _grouped(verdict.reasons).items():
         place = check or (f"gate {gate}" if gate is not None else "cell")
         line = Text("refused ", style="red")
@@ -67,27 +88,28 @@ def _verdict(verdict: Verdict, records: Path | None) -> RenderableType:
         line.append(f" [{layer}, {owner}]" + (f" in {', '.join(rooms)}" if rooms else ""))
         parts += [line, Text(f"    {what}"), Text(f"    mend: {mend}")]
     word, style = ("CLAIM", "bold green") if verdict.claim else ("REFUSED", "bold red")
+    kinds = sorted({row.kind.value for row in verdict.rows if row.kind is not None})
     end = Text(f"{word} ", style=style)
     end.append(
         f"{verdict.tier} for {verdict.cell.id} ({verdict.cell.evidence.value}) "
-        f"in {', '.join(verdict.rooms) or 'no room'}; its rooms allow: {verdict.ceiling}",
+        f"in {', '.join(verdict.rooms) or 'no room'} ({'/'.join(kinds) or 'none'}); "
+        f"its rooms allow: {verdict.ceiling}",
         style="default",
     )
     return Group(*parts, end)
 
 
-def _cells(row: Row, records: Path | None) -> list[str]:
+def _cells(row: Row, rare: list[str]) -> list[str]:
     name = f"{row.gate} {row.name}"
     if not row.records:
-        why = "not run" if row.built else "not run: not built yet"
-        return [name, row.room, *["-"] * 9, why]
+        why = "not run" if row.built else "not built yet"
+        return [name, row.room, *["-"] * (5 + len(rare)), why]
     if not row.built:
-        name += " (in part)"
-    counts = [row.planned, row.passed, row.failed, row.error, row.skipped]
-    counts += [row.expected_failure, row.unexpected_pass, row.not_run, row.waived]
-    folder = f"{records}/" if records else ""
-    where = "\n".join(f"{folder}{name}.json" if folder else name[:16] for name in row.records)
-    return [name, f"{row.room} ({row.kind.value if row.kind else '?'})", *map(str, counts), where]
+        name += "*"
+    counts = [row.planned, row.passed, row.failed, *(_RARE[name](row) for name in rare)]
+    counts += [row.not_run, row.waived]
+    where = "\n".join(record[:_RECORD_DIGITS] for record in row.records)
+    return [name, row.room, *map(str, counts), where]
 
 
 def _grouped(

@@ -266,7 +266,7 @@ class _Court:
             self.refuse(
                 self.gates.layer(check.id),
                 what,
-                check.command,
+                f"to see it again, in the room: {check.command}",
                 gate=record.predicate.gate,
                 check=check.id,
                 room=room,
@@ -403,10 +403,14 @@ def _ended(record: Record) -> bool:
 
 
 def _why(check: Planned, outcome: Outcome, record: Record) -> str:
-    """The last line of the first message with this outcome, and the case."""
+    """What the first attempt with this outcome said, in one line, and its case.
+
+    Pytest marks the lines of an error with `E`; the first of them names it.
+    """
     for attempt in record.predicate.attempts:
         if attempt.id == check.id and attempt.outcome is outcome:
             lines = attempt.message.strip().splitlines()
+            said = [line[1:].strip() for line in lines if line.startswith("E  ")] or lines[-1:]
             case = f" [{attempt.case}]" if attempt.case else ""
-            return f"{case}: {lines[-1]}" if lines else case
+            return f"{case}: {said[0]}" if said else case
     return ""

@@ -25,10 +25,18 @@ def test_a_claim(tmp_path: Path) -> None:
     text = words(World(tmp_path).fill().decide(), Path("evidence/records"))
     assert "CLAIM experimental for emu-a0-py3.11 (emulated) in debian12, debian13" in text
     (line,) = [line for line in text.splitlines() if line.startswith("0 health") and "12" in line]
-    assert "debian12 (docker)" in line
-    assert "evidence/records/" in line
-    assert "not run: not built yet" in text
-    assert "7 release (in part)" in text
+    (record,) = [word for word in line.split() if len(word) == 12]
+    assert "records: evidence/records/<record>*.json" in text
+    assert list((tmp_path / "records").glob(f"{record}*.json"))
+    assert "not built yet" in text
+    assert "7 release*" in text
+    assert max(map(len, text.splitlines()[:12])) <= 80
+
+
+def test_a_rare_outcome_gets_a_column_where_it_is_seen(tmp_path: Path) -> None:
+    assert "skipped" not in words(World(tmp_path / "a").fill().decide())
+    lines = events(check("gate0.a.one"), check("gate0.firmware.two", "skipped"), end=1)
+    assert "skipped" in words(World(tmp_path / "b").fill(gate0=lines).decide()).splitlines()[0]
 
 
 def test_a_refusal_names_check_layer_owner_and_mend(tmp_path: Path) -> None:
@@ -38,7 +46,7 @@ def test_a_refusal_names_check_layer_owner_and_mend(tmp_path: Path) -> None:
     expected = "refused gate0.firmware.two [firmware, firmware team] in debian12, debian13"
     assert text.count(expected) == 1
     assert "failed: why" in text
-    assert "mend: python -m pytest gate0.firmware.two" in text
+    assert "in the room: python -m pytest gate0.firmware.two" in text
 
 
 def test_markup_in_a_message_is_text(tmp_path: Path) -> None:
