@@ -1,16 +1,20 @@
-"""Rooms without torch, so that what is tested is the room: each kind that this machine has."""
+"""What integration tests share: the pipeline's own wheels and rooms, made once, and rooms without
+torch, so that what is tested is the room, of each kind that this machine has.
+"""
 
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from qualify import engine, images, layers, sandbox
+from qualify import engine, images, layers, pipeline, sandbox
 from qualify.engine import Engine, RoomKind
 from qualify.errors import EngineError
+from qualify.pipeline import Prepared
 from qualify.room import RoomFacts, RoomSpec
 from qualify.stage import Stages, cache_root
 
@@ -23,6 +27,14 @@ def stages() -> Iterator[Stages]:
     cache = Stages(cache_root(TREE), progress=print)
     yield cache
     cache.close()
+
+
+@pytest.fixture(scope="session")
+def prepared(stages: Stages, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """The wheels and the rooms that the pipeline itself would use for this Python."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    folder = tmp_path_factory.mktemp("evidence")
+    return pipeline.prepare(TREE, folder, stages, python=python, room="auto")
 
 
 @pytest.fixture(scope="session")

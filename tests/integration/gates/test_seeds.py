@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from qualify import pipeline, report
+from qualify import report
 from qualify.outcome import Outcome
 from qualify.pipeline import Prepared
 from qualify.report import Report
 from qualify.room import open_room
-from qualify.stage import Stages
 
 HERE = Path(__file__).parent
-TREE = HERE.parents[2]
-SUITES = TREE / "tests" / "gates"
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+SUITES = HERE.parents[1] / "gates"
 FOLDERS = sorted(path.name for path in SUITES.glob("gate*_*"))
 ALONE = [
     "gate2.classifier.accuracy",
@@ -26,13 +22,6 @@ ALONE = [
     "gate2.classifier.no_fallback",
 ]
 RUN_SECONDS = 900
-
-
-@pytest.fixture(scope="module")
-def prepared(stages: Stages, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    """The wheels and the rooms that the pipeline itself would use."""
-    folder = tmp_path_factory.mktemp("evidence")
-    return pipeline.prepare(TREE, folder, stages, python=PYTHON, room="auto")
 
 
 def run_seeded(prepared: Prepared, folder: str, *options: str) -> Report:

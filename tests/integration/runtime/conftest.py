@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from device_stack import clean_environment, installed
 
+from qualify.pipeline import Prepared
 from qualify.process import Completed, run
 
 
 @pytest.fixture(scope="session")
-def site() -> Path:
+def site(prepared: Prepared) -> Path:
     """The site-packages folder that holds the two installed packages."""
-    return installed()
+    return installed([wheel.path for wheel in prepared.wheels if wheel.name != "torch-emu"])
 
 
 @pytest.fixture(scope="session")

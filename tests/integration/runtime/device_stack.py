@@ -1,6 +1,7 @@
-"""The driver shim and the runtime as installed wheels, built once for a state of their sources.
+"""The driver shim and the runtime as installed wheels: the pipeline's own.
 
-With EMU_SANITIZE=address,undefined (or thread) both are built with these sanitizers. The process
+With EMU_SANITIZE=address,undefined (or thread) both are built here with these sanitizers, once for a
+state of their sources. The process
 that loads them needs the sanitizer's library and libstdc++ in LD_PRELOAD:
 "$(cc -print-file-name=libasan.so) $(cc -print-file-name=libstdc++.so.6)".
 """
@@ -12,6 +13,7 @@ import hashlib
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from qualify.process import run
@@ -29,47 +31,55 @@ def clean_environment(site: Path, **more: str) -> dict[str, str]:
     return {"PATH": os.defpath, "PYTHONPATH": str(site), **kept, **more}
 
 
-def _digest() -> str:
-    """Of all source files; what a build leaves in `build/` is not one."""
-    state = hashlib.sha256(f"{sys.version} {SANITIZE}".encode())
-    for folder in SOURCES:
-        for path in sorted(folder.rglob("*")):
-            parts = path.relative_to(folder).parts
-            if path.is_file() and parts[0] != "build" and "__pycache__" not in parts:
-                state.update(f"{path}\0{path.stat().st_mode}\0".encode() + path.read_bytes())
-    return state.hexdigest()[:16]
+def installed(built: Sequence[Path]) -> Path:
+    """The site-packages folder of a prefix with the two packages, made first if need be.
 
-
-def _install(target: Path) -> None:
-    """Wheels of both, then an install beside `target` that takes its place at once."""
-    partial = target.with_suffix(".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    wheels = partial / "wheels"
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    environment = {**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2", "LD_PRELOAD": ""}
-    if SANITIZE:
-        environment["SKBUILD_CMAKE_DEFINE"] = f"EMU_SANITIZE={SANITIZE}"
-        environment["SKBUILD_BUILD_DIR"] = f"build/{SANITIZE.replace(',', '-')}"
-    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, *SOURCES]
-    done = run(build, env=environment, timeout=BUILD_SECONDS)
-    assert done.ok, done.stdout[-4000:] + done.stderr[-4000:]
-    install = [*pip, "install", "--no-deps", "--prefix", partial, *wheels.glob("*.whl")]
-    done = run(install, timeout=BUILD_SECONDS)
-    assert done.ok, done.stderr[-4000:]
-    partial.rename(target)
-
-
-def installed() -> Path:
-    """The site-packages folder of a prefix with the two packages, built first if need be."""
+    `built` are the pipeline's wheels; with EMU_SANITIZE they give way to instrumented ones.
+    """
     root = TREE / ".cache" / "device-stack" / (SANITIZE or "plain")
     root.mkdir(parents=True, exist_ok=True)
-    target = root / _digest()
+    target = root / (_digest(SOURCES) if SANITIZE else _digest(built))
     with (root / "lock").open("w") as lock:  # the workers of one run, and other runs
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
             for old in root.iterdir():
                 if old.is_dir():
                     shutil.rmtree(old)
-            _install(target)
+            partial = target.with_suffix(".partial")
+            _install(_instrumented(partial / "wheels") if SANITIZE else built, partial)
+            partial.rename(target)  # takes its place at once
     (packages,) = target.glob("lib/python*/site-packages")
     return packages
+
+
+def _digest(paths: Sequence[Path]) -> str:
+    """Of the files, and of all in the folders; what a build leaves in `build/` is not a source."""
+    state = hashlib.sha256(f"{sys.version} {SANITIZE}".encode())
+    for top in paths:
+        for path in [top] if top.is_file() else sorted(top.rglob("*")):
+            parts = path.relative_to(top).parts
+            if path.is_file() and parts[:1] != ("build",) and "__pycache__" not in parts:
+                state.update(f"{path}\0{path.stat().st_mode}\0".encode() + path.read_bytes())
+    return state.hexdigest()[:16]
+
+
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+
+
+def _instrumented(target: Path) -> list[Path]:
+    environment = {
+        **os.environ,
+        "CMAKE_BUILD_PARALLEL_LEVEL": "2",
+        "LD_PRELOAD": "",
+        "SKBUILD_CMAKE_DEFINE": f"EMU_SANITIZE={SANITIZE}",
+        "SKBUILD_BUILD_DIR": f"build/{SANITIZE.replace(',', '-')}",
+    }
+    build = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", target, *SOURCES]
+    done = run(build, env=environment, timeout=BUILD_SECONDS)
+    assert done.ok, done.stdout[-4000:] + done.stderr[-4000:]
+    return sorted(target.glob("*.whl"))
+
+
+def _install(wheels: Sequence[Path], prefix: Path) -> None:
+    done = run([*PIP, "install", "--no-deps", "--prefix", prefix, *wheels], timeout=BUILD_SECONDS)
+    assert done.ok, done.stderr[-4000:]
