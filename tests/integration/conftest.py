@@ -7,18 +7,15 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from engines import TREE, engine_or_skip
 
-from qualify import engine, images, layers, pipeline, sandbox
+from qualify import images, layers, pipeline, sandbox
 from qualify.engine import Engine, RoomKind
-from qualify.errors import EngineError
 from qualify.pipeline import Prepared
 from qualify.room import RoomFacts, RoomSpec
 from qualify.stage import Stages, cache_root
-
-TREE = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -40,13 +37,6 @@ def prepared(stages: Stages, tmp_path_factory: pytest.TempPathFactory) -> Prepar
 @pytest.fixture(scope="session")
 def declared() -> images.Declaration:
     return images.load(TREE / "containers" / "images.toml")
-
-
-def engine_or_skip(kind: str) -> Engine:
-    try:
-        return engine.choose(kind)
-    except EngineError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import toy_packages
-from conftest import engine_or_skip
+from engines import engine_or_skip
 
 from qualify import build, layers
 from qualify.build import PACKAGES, Package

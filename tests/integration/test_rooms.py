@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import TREE
+from engines import TREE
 
 from qualify import owner
 from qualify.container import OWNER_LABEL

@@ -1,9 +1,8 @@
 """The driver shim and the runtime as installed wheels: the pipeline's own.
 
-With EMU_SANITIZE=address,undefined (or thread) both are built here with these sanitizers, once for a
-state of their sources. The process
-that loads them needs the sanitizer's library and libstdc++ in LD_PRELOAD:
-"$(cc -print-file-name=libasan.so) $(cc -print-file-name=libstdc++.so.6)".
+With EMU_SANITIZE=address,undefined (or thread) both are built here with these sanitizers, once for
+a state of their sources. The process that loads them needs the sanitizer's library and libstdc++ in
+LD_PRELOAD: "$(cc -print-file-name=libasan.so) $(cc -print-file-name=libstdc++.so.6)".
 """
 
 from __future__ import annotations
