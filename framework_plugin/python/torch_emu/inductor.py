@@ -29,8 +29,6 @@ class _Refusing(type):
 class CodeGeneration(metaclass=_Refusing):
     """Stands for each part of a code generator; making or asking one is refused."""
 
-    supports_caching = False  # asked for before one is made
-
     def __init__(self, *_arguments: Any, **_named: Any) -> None:
         _refuse()
 

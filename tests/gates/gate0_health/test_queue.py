@@ -73,28 +73,32 @@ def test_event(runtime: emu_runtime.Device, detail: Callable[..., None]) -> None
     """
     import emu_runtime
 
-    module = emu_runtime.Module(0, programs.AFFINE)
-    address = runtime.alloc(8)
+    # Each launch takes milliseconds on the device and microseconds to submit, so that an event
+    # that is done too early is always caught.
+    count, launches = 4 << 20, 40
+    module = emu_runtime.Module(0, programs.SCALE_ADD)
+    x, y = runtime.alloc(4 * count), runtime.alloc(4 * count)
     other = emu_runtime.Stream(0)
     start, end = emu_runtime.Event(0, timing=True), emu_runtime.Event(0, timing=True)
     assert start.query(), "an event that was never recorded is done"
-    runtime.write(address, (1).to_bytes(8, "little"))
+    runtime.write(x, array.array("f", [1.0]).tobytes() * count)
+    runtime.fill(y, 0, 4 * count)
     runtime.synchronize()
-    steps = [(3, 1)] * 20_000
     start.record()
-    for a, b in steps:
-        programs.affine(module, address, a, b)
+    for _ in range(launches):
+        programs.scale_add(module, x, y, count, 1.0)
     end.record()
     polls = 0
     while not end.query():
         polls += 1
-    there = int.from_bytes(runtime.read(address, 8, other), "little")
-    assert there == programs.affine_result(1, steps), "the event is done and its work is not"
+    (last,) = array.array("f", runtime.read(y + 4 * (count - 1), 4, other))
+    assert last == launches, "the event is done and its work is not"
     end.synchronize()
     device_ms, host_ms = start.elapsed(end)
     assert device_ms > 0 and host_ms > 0
-    runtime.free(address)
-    detail(launches=len(steps), polls=polls)
+    runtime.free(x)
+    runtime.free(y)
+    detail(launches=launches, polls=polls)
 
 
 @pytest.mark.check("gate0.kernel.profile", obligations=["B4", "G0", "O1"], kind="focused test")
