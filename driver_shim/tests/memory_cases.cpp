@@ -31,7 +31,7 @@ CASE(memory_accounting) {
   CHECK(held.free_bytes == before.free_bytes - held.context_bytes);
   OK(api->memory_free(setup.context, one));
   OK(api->memory_free(setup.context, big));
-  CHECK(info_of(setup).free_bytes == before.free_bytes);
+  CHECK(info_of(setup).free_bytes == before.free_bytes && info_of(setup).context_bytes == 0);
   REFUSED(EMU_ERROR_INVALID_ARGUMENT, api->memory_free(setup.context, big));
   uint64_t address = 1;
   REFUSED(EMU_ERROR_INVALID_ARGUMENT, api->memory_alloc(setup.context, 0, &address));

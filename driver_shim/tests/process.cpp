@@ -111,6 +111,7 @@ Served::Served(const std::vector<std::string>& options) {
   std::vector<std::string> words{the_emud, "--node", node(), "--foreground", "--log", the_folder + "/log"};
   words.insert(words.end(), options.begin(), options.end());
   pid_ = start(words, -1);
+  note_emud(pid_);
   CHECK(eventually([&] {
     CHECK(waitpid(pid_, nullptr, WNOHANG) == 0);
     return slurp(the_folder + "/log").find("as process " + std::to_string(pid_)) != std::string::npos;
@@ -175,11 +176,13 @@ int supervise(const std::string& emud, const std::function<void()>& work) {
   }
   close(pipes[1]);
   const int status = wait_for(pid);
-  bool failed = status != 0;
+  const bool case_failed = status != 0;
+  bool failed = case_failed;
   if (failed) std::fprintf(stderr, "the case ended with wait status 0x%x\n", status);
   for (int left; read(pipes[0], &left, sizeof left) == sizeof left;) {
-    if (eventually([&] { return !is_running(left); })) continue;
-    std::fprintf(stderr, "emud, process %d, was left behind\n", left);
+    // A case that failed has ended nothing in order: what it started is ended here, at once.
+    if (eventually([&] { return !is_running(left); }, case_failed ? 0 : 20)) continue;
+    if (!case_failed) std::fprintf(stderr, "emud, process %d, was left behind\n", left);
     kill(left, SIGKILL);
     failed = true;
   }

@@ -50,7 +50,7 @@ class Client {
 
 bool is_running(int pid); // one that ended and waits to be reaped does not
 bool eventually(const std::function<bool()>& look, double seconds = 20);
-void note_emud(int pid);  // a private one: has to be gone when the case is over
+void note_emud(int pid);  // has to be gone when the case is over
 
 /* Runs `work` as the case in a process of its own, and judges: its status, what emuds left
  * behind, what sanitizers reported. Exit status of the test. */

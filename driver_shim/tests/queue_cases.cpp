@@ -55,6 +55,18 @@ CASE(queue_wait_across) {
   REFUSED(EMU_ERROR_INVALID_ARGUMENT, api->queue_wait(setup.queue, setup.queue, 1, nullptr));
 }
 
+CASE(queue_wait_wakes_the_other_engine) {
+  // The copy engine has gone to sleep over a queue that waits when the compute engine gets there.
+  Setup setup;
+  const uint64_t address = setup.alloc(65536);
+  for (uint64_t round = 1; round <= 5; ++round) {
+    OK(api->queue_wait(setup.copies, setup.queue, round, nullptr));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    OK(api->queue_fill(setup.queue, address, 1, 1, 0, nullptr));
+    OK(api->queue_synchronize(setup.copies, round, 20'000'000'000));
+  }
+}
+
 CASE(queue_wait_before_submission) {
   // A queue that waits does not hold up its engine: the other queue of the same kind goes on.
   Setup setup;
