@@ -7,6 +7,8 @@ repeated only when what it depends on has changed.
 from __future__ import annotations
 
 import hashlib
+import os
+import platform
 from pathlib import Path
 
 import nox
@@ -19,6 +21,18 @@ nox.options.reuse_venv = "yes"
 nox.options.error_on_missing_interpreters = True
 nox.options.download_python = "never"
 nox.options.sessions = ["qualify-3.11"]
+
+
+def select_pyenv() -> None:
+    """pyenv's shims answer only for versions that are selected: select all that are installed."""
+    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    mine = platform.python_version()
+    found = {path.name for version in PYTHONS for path in root.glob(f"versions/{version}.*")}
+    if found:
+        os.environ.setdefault("PYENV_VERSION", ":".join([mine] * (mine in found) + sorted(found)))
+
+
+select_pyenv()
 
 
 def install(session: nox.Session, *requirements: str) -> None:
