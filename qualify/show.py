@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -54,7 +55,7 @@ def render(shown: Shown, records: Path | None = None) -> RenderableType:
 
 
 # Outcomes that are rare enough to get a column only where one of them was seen.
-_RARE = {
+_RARE: dict[str, Callable[[Row], int]] = {
     "error": lambda row: row.error,
     "skipped": lambda row: row.skipped,
     "xfail": lambda row: row.expected_failure,
