@@ -60,9 +60,16 @@ exit
 MODULUS = 2**64
 
 
-def scale_add(module: emu_runtime.Module, x: int, y: int, count: int, factor: float) -> None:
+def scale_add(
+    module: emu_runtime.Module,
+    x: int,
+    y: int,
+    count: int,
+    factor: float,
+    stream: emu_runtime.Stream | None = None,
+) -> None:
     arguments = struct.pack("<qqqf4x", x, y, count, factor)
-    module.launch(((count + LANES - 1) // LANES, 1, 1), arguments)
+    module.launch(((count + LANES - 1) // LANES, 1, 1), arguments, stream)
 
 
 def affine(

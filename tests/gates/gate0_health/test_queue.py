@@ -46,12 +46,16 @@ def test_fence(runtime: emu_runtime.Device, detail: Callable[..., None]) -> None
 
     streams = [emu_runtime.Stream(0), emu_runtime.Stream(0, -1)]
     module = emu_runtime.Module(0, programs.AFFINE)
+    busy, count = emu_runtime.Module(0, programs.SCALE_ADD), 1 << 18
+    x, y = runtime.alloc(4 * count), runtime.alloc(4 * count)
     address = runtime.alloc(8)
     runtime.write(address, (1).to_bytes(8, "little"))
     runtime.synchronize()
-    steps = [(2 * n + 3, n) for n in range(400)]
+    steps = [(2 * n + 3, n) for n in range(200)]
     for number, (a, b) in enumerate(steps):
         stream, other = streams[number % 2], streams[1 - number % 2]
+        # Longer than the next submission takes: a step that does not wait overtakes this one.
+        programs.scale_add(busy, x, y, count, 1.0, stream)
         programs.affine(module, address, a, b, stream)
         event = emu_runtime.Event(0)
         event.record(stream)
@@ -59,7 +63,8 @@ def test_fence(runtime: emu_runtime.Device, detail: Callable[..., None]) -> None
     for stream in streams:
         stream.synchronize()
     assert read_word(runtime, address) == programs.affine_result(1, steps)
-    runtime.free(address)
+    for block in (x, y, address):
+        runtime.free(block)
     detail(fences=len(steps))
 
 
