@@ -10,6 +10,7 @@
 
 #include "counts.h"
 #include "elementwise.h"
+#include "exit.h"
 #include "rows.h"
 #include "runtime.h"
 
@@ -58,6 +59,7 @@ void copy_block(const Tensor& device_side, const Tensor& host_side, emurt_copy_k
                    device_side.nbytes()),
         kind == EMURT_COPY_TO_DEVICE ? "copy to the device" : "copy from the device");
   if (!non_blocking) check(api().stream_synchronize(device, current_stream(device)), "copy");
+  park_here();
 }
 
 void copy_to_device(const Tensor& from, const Tensor& to, bool non_blocking) {

@@ -12,9 +12,9 @@
 #include <string>
 
 #include "counts.h"
+#include "exit.h"
 #include "fallback.h"
 #include "generator.h"
-#include "launch.h"
 #include "runtime.h"
 
 #define EMU_EXPORT extern "C" __attribute__((visibility("default")))

@@ -1,11 +1,10 @@
 #include "launch.h"
 
-#include <atomic>
-#include <chrono>
 #include <mutex>
 #include <shared_mutex>
-#include <thread>
 #include <unordered_map>
+
+#include "exit.h"
 
 namespace emu {
 namespace {
@@ -37,20 +36,7 @@ emurt_module load(int device, const ProgramKey& key, const std::function<std::st
   return module;
 }
 
-std::atomic<bool> parking{false};
-std::thread::id running;
-
-void park_here() {
-  if (C10_LIKELY(!parking.load(std::memory_order_acquire)) || std::this_thread::get_id() == running) return;
-  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
-}
-
 }  // namespace
-
-void park_other_threads() noexcept {
-  running = std::this_thread::get_id();
-  parking.store(true, std::memory_order_release);
-}
 
 void launch(int device, const ProgramKey& key, const std::function<std::string()>& write, const Grid& grid,
             const uint64_t* args, int slots) {

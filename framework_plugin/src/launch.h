@@ -26,10 +26,6 @@ using Grid = std::array<uint32_t, 3>;
 void launch(int device, const ProgramKey& key, const std::function<std::string()>& write, const Grid& grid,
             const uint64_t* args, int slots);
 
-// From now on a thread other than the caller's that launches stays there for ever. A thread that goes back
-// to Python while the interpreter closes is ended inside a C++ frame, which aborts the process.
-void park_other_threads() noexcept;
-
 // Number of blocks as the machine takes it; raises when the tensor is too large for one launch.
 uint32_t blocks(int64_t elements, int64_t per_block);
 
