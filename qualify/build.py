@@ -190,7 +190,9 @@ def sources(tree: Path, package: Package) -> list[str]:
     """The files of the checkout that go into a build: tracked, or new and not ignored."""
     folders = (package.folder, *package.reads)
     words = ["git", "-C", str(tree), "ls-files", "-z", "--cached", "--others"]
-    listed = process.run([*words, "--exclude-standard", "--", *folders], timeout=60)
+    # Only a repository at the tree itself counts, not one around it.
+    ceiling = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tree.resolve().parent)}
+    listed = process.run([*words, "--exclude-standard", "--", *folders], env=ceiling, timeout=60)
     if listed.ok:
         found = {name for name in listed.stdout.split("\0") if name}
     else:  # an unpacked archive of the sources has no git

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import docker
 import requests
@@ -83,9 +83,11 @@ class Container:
                 stdin=bool(stdin),
                 user="0" if user == "root" else "1000",
             )["Id"]
-            stream: socket.socket = api.exec_start(started, socket=True)._sock
-            stream.settimeout(timeout + GRACE_SECONDS)
-            out, err = _exchange(stream, stdin)
+            handle = api.exec_start(started, socket=True)
+            handle._sock.settimeout(timeout + GRACE_SECONDS)
+            # What came together with the answer's head lies in the reader's buffer, and no more in
+            # the socket that the SDK gives: to read there would lose the first of the output.
+            out, err = exchange(handle._sock, handle._response.raw._fp.fp, stdin)
             status = api.exec_inspect(started)["ExitCode"]
         except TimeoutError as error:
             raise RoomError(f"the engine did not end {argv[0]} within its time") from error
@@ -167,8 +169,11 @@ def _engine_errors(what: str) -> Iterator[None]:
         raise EngineError(f"the container engine could not {what}: {error}") from error
 
 
-def _exchange(stream: socket.socket, stdin: bytes) -> tuple[bytes, bytes]:
-    """Feed `stdin` and collect what comes back, in the frames of Docker's attach format."""
+def exchange(stream: socket.socket, reader: BinaryIO, stdin: bytes) -> tuple[bytes, bytes]:
+    """Feed `stdin` and collect what comes back, in the frames of Docker's attach format.
+
+    `reader` is the buffered reader over `stream`, from where the answer's head was read.
+    """
 
     def feed() -> None:
         with contextlib.suppress(OSError):
@@ -179,18 +184,7 @@ def _exchange(stream: socket.socket, stdin: bytes) -> tuple[bytes, bytes]:
     if stdin:
         feeder.start()
     collected: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
-    with stream:
-        while header := _receive(stream, 8):
-            collected[header[0]] += _receive(stream, int.from_bytes(header[4:8], "big"))
+    with stream, reader:
+        while len(header := reader.read(8)) == 8:
+            collected[header[0]] += reader.read(int.from_bytes(header[4:8], "big"))
     return bytes(collected[1]), bytes(collected[2])
-
-
-def _receive(stream: socket.socket, count: int) -> bytes:
-    """`count` bytes, or none at the stream's end."""
-    data = bytearray()
-    while len(data) < count:
-        block = stream.recv(count - len(data))
-        if not block:
-            return b""
-        data += block
-    return bytes(data)
