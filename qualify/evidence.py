@@ -39,6 +39,10 @@ OUTPUT_LIMIT = 20_000  # characters of each stream of a process that a record ke
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
+DISK_FULL = "No space left on device"
+"""What the C library says of it: a message with this blames the room and not the check."""
+
+
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pass
 

@@ -27,7 +27,6 @@ from qualify.report import PROTOCOL, Report
 from qualify.room import Room, RoomSpec, open_room
 
 REPORT = "report.jsonl"
-DISK_FULL = "No space left on device"
 
 
 class Suite(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +169,7 @@ def judge_run(
         for where, _, what in (fault.partition(": ") for fault in facts.faults)
     ]
     outputs = [f"{done.stdout}\n{done.stderr}" for done in processes]
-    if any(DISK_FULL in text for text in (*outputs, *(a.message for a in facts.attempts))):
+    if any(evidence.DISK_FULL in text for text in (*outputs, *(a.message for a in facts.attempts))):
         faults.append(Fault(layer=Layer.PIPELINE, what="the disk of the room is full"))
     elif processes and processes[-1].timed_out:
         faults.append(Fault(layer=Layer.PIPELINE, what=f"the gate did not end in {timeout} s"))

@@ -8,7 +8,8 @@ The rules, in order. Each one that does not hold is a reason, and one reason ref
  3. Only records that the index names count, and of those only the ones that were asked for:
     this room, this gate, these inputs. All records of the same inputs count, so that a check
     that fails once and passes once has failed; but a record of a gate that did not reach its
-    end (a killed room, a full disk) gives way to one that did.
+    end (a killed room, a full disk) gives way to one that did, unless a check of it went
+    wrong by itself.
  4. A record is typed, consistent in itself, and about exactly the wheels, cell, gate and
     room that it was asked for.
  5. `emulated` evidence never satisfies a claim about hardware, nor the other way round.
@@ -150,7 +151,9 @@ class _Court:
             if (record := self._admit(entry, records)) is not None
         ]
         if any(_ended(record) for _, record in found):
-            found = [(entry, record) for entry, record in found if _ended(record)]
+            found = [
+                (entry, record) for entry, record in found if _ended(record) or _blames(record)
+            ]
         else:
             found = found[-1:]
         if not found:
@@ -400,6 +403,17 @@ def _rooms_short(tier: Tier, rooms: Mapping[str, RoomFacts]) -> list[tuple[str, 
 def _ended(record: Record) -> bool:
     """Whether the gate ran to its end. Pytest ends with 0 or 1 after it ran what it planned."""
     return record.predicate.end in (0, 1) and not record.predicate.faults
+
+
+def _blames(record: Record) -> bool:
+    """Whether a check went wrong for a reason that is not the room's full disk.
+
+    A killed room brings no report back, so its record has no attempts.
+    """
+    return any(
+        attempt.outcome is not Outcome.PASSED and evidence.DISK_FULL not in attempt.message
+        for attempt in record.predicate.attempts
+    )
 
 
 def _why(check: Planned, outcome: Outcome, record: Record) -> str:

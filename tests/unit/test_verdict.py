@@ -324,3 +324,25 @@ def test_a_verdict_is_json(world: World) -> None:
     data = json.loads(msgspec.json.encode(world.fill().decide()))
     assert data["claim"] is True
     assert msgspec.convert(data, Verdict) == world.decide()
+
+
+@pytest.mark.parametrize("died", ["failed", "error"])
+def test_a_check_that_failed_before_a_crash_is_not_forgotten_by_a_better_run(
+    world: World, died: str
+) -> None:
+    """Else a gate that crashes now and then is run again until it gets through."""
+    world.fill()
+    world.add(jsonl(events(check("gate0.a.one", died), end=None)))
+    world.add(jsonl(events(check("gate0.a.one"))))
+    verdict = world.decide()
+    assert not verdict.claim
+    assert any(r.check == "gate0.a.one" and r.what.startswith(died) for r in verdict.reasons)
+
+
+def test_what_a_full_disk_did_to_a_check_is_forgotten_by_a_better_run(world: World) -> None:
+    world.fill()
+    lines = events(check("gate0.a.one", "failed"), end=None)
+    lines[-1]["message"] = "OSError: [Errno 28] No space left on device"
+    world.add(jsonl(lines))
+    world.add(jsonl(events(check("gate0.a.one"))))
+    assert world.decide().claim
