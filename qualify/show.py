@@ -103,7 +103,7 @@ def _verdict(verdict: Verdict, records: Path | None) -> RenderableType:
 def _cells(row: Row, rare: list[str]) -> list[str]:
     name = f"{row.gate} {row.name}"
     if not row.records:
-        why = "not run" if row.built else "not built yet"
+        why = "not run" if row.built else "not built"
         return [name, row.room, *["-"] * (5 + len(rare)), why]
     if not row.built:
         name += "*"

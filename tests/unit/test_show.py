@@ -28,7 +28,7 @@ def test_a_claim(tmp_path: Path) -> None:
     (record,) = [word for word in line.split() if len(word) == 12]
     assert "records: evidence/records/<record>*.json" in text
     assert list((tmp_path / "records").glob(f"{record}*.json"))
-    assert "not built yet" in text
+    assert "not built" in text
     assert "7 release*" in text
     assert max(map(len, text.splitlines()[:12])) <= 80
 
