@@ -1,7 +1,8 @@
 """The figures: what is timed, against what, and the bound that the ratio must keep.
 
 Each is two pieces of work on one machine, timed in turns in one process, so that a busy
-host slows both. A ratio is of medians. The other side uses as many threads as the device.
+host slows both. A ratio is of medians. The other side uses as many threads as the device,
+but for memcpy, which has one.
 """
 
 from __future__ import annotations
