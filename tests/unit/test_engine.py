@@ -15,9 +15,9 @@ from qualify.errors import EngineError, InputError
 
 
 @pytest.fixture
-def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def silent(socket_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A socket that accepts (its backlog does) and never answers, where docker is looked for."""
-    path = tmp_path / "docker.sock"
+    path = socket_folder / "docker.sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen(8)
@@ -53,9 +53,9 @@ def test_without_an_engine_the_note_says_why(absent: None) -> None:
 
 
 def test_a_socket_that_nobody_listens_at_is_no_engine(
-    tmp_path: Path, absent: None, monkeypatch: pytest.MonkeyPatch
+    socket_folder: Path, absent: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "stale.sock"
+    path = socket_folder / "stale.sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")

@@ -137,13 +137,11 @@ def test_diag_finds_a_changed_file_that_still_works(broken: Path) -> None:
     assert steps["program"]["outcome"] == "passed"
 
 
-def test_diag_tells_a_node_that_nobody_listens_on(site: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "nodes"
-    folder.mkdir()
+def test_diag_tells_a_node_that_nobody_listens_on(site: Path, socket_folder: Path) -> None:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(str(folder / "emu0"))
+    listener.bind(str(socket_folder / "emu0"))
     listener.close()
-    status, steps = diagnosis(site, EMU_DEVICE_DIR=str(folder))
+    status, steps = diagnosis(site, EMU_DEVICE_DIR=str(socket_folder))
     assert status == 1
     assert steps["device opens"]["outcome"] == "failed"
     assert "emu0" in steps["device opens"]["cause"]
