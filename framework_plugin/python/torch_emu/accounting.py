@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torch_emu import registration
+from torch_emu import devices, native
 
 if TYPE_CHECKING:
     from emu_runtime import Activity
@@ -23,14 +23,14 @@ WAYS = ("native", "composite", "compiled", "fallback")
 def execution_counts() -> dict[str, dict[str, int]]:
     """Calls since start or reset, by way and operator: `["native"]["aten::add.Tensor"]`."""
     counts: dict[str, dict[str, int]] = {way: {} for way in WAYS}
-    for line in registration.library().text("counts").splitlines():
+    for line in native.library().text("counts").splitlines():
         way, operator, calls = line.split("\t")
         counts[way][operator] = int(calls)
     return counts
 
 
 def reset_execution_counts() -> None:
-    registration.library().get("reset_counts")
+    native.library().get("reset_counts")
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,9 @@ def kernel_activity() -> Iterator[list[KernelActivity]]:
     """
     from emu_runtime import record_activity
 
-    from torch_emu import device_module
-
-    library = registration.library()
+    library = native.library()
     found: list[KernelActivity] = []
-    with record_activity(*range(device_module.device_count())) as records:
+    with record_activity(*range(devices.device_count())) as records:
         library.get("set_recording", 1)
         try:
             yield found

@@ -7,18 +7,18 @@ each other one raises RuntimeError with the reason when the device cannot be use
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import Any
 
 import torch
 
-from torch_emu import registration
+from torch_emu import devices, native
 from torch_emu.accounting import (
     KernelActivity,
     execution_counts,
     kernel_activity,
     reset_execution_counts,
 )
+from torch_emu.devices import current_device, device, device_count, set_device
 from torch_emu.diagnosis import Diagnosis, diagnose
 from torch_emu.inductor import (  # noqa: F401  looked up here by name
     CppWrapperCodegen,
@@ -103,18 +103,8 @@ def is_available() -> bool:
     return device_count() > 0
 
 
-def device_count() -> int:
-    found = registration.loaded()
-    return 0 if found is None else found.number("device_count")
-
-
-def _lazy_init() -> None:
-    """Called by PyTorch before a tensor is made on the device or moved to it."""
-    if registration.library().number("device_count") == 0:
-        raise RuntimeError(f"the emu device cannot be used: {diagnose().sentence()}")
-
-
-init = _lazy_init
+# What PyTorch calls before a tensor is made on the device or moved to it.
+_lazy_init = init = devices.require
 
 
 def is_initialized() -> bool:
@@ -128,52 +118,10 @@ def _is_in_bad_fork() -> bool:
     return diagnose().status == "FORKED"
 
 
-def _index(device: Any) -> int:
-    if device is None:
-        return current_device()
-    if isinstance(device, int):
-        return current_device() if device < 0 else device
-    made = torch.device(device)
-    if made.type != "emu":
-        raise ValueError(f"expected an emu device, got {made}")
-    return current_device() if made.index is None else int(made.index)
-
-
-def current_device() -> int:
-    _lazy_init()
-    return registration.library().number("current_device")
-
-
-def set_device(device: Any) -> None:
-    _lazy_init()
-    registration.library().call("set_device", _index(device))
-
-
-class device:
-    """Context manager: `with torch.emu.device(1):` makes device 1 the current one inside."""
-
-    def __init__(self, device: Any) -> None:
-        self._index = _index(device)
-        self._before = -1
-
-    def __enter__(self) -> device:
-        self._before = current_device()
-        set_device(self._index)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        set_device(self._before)
-
-
 def synchronize(device: Any = None) -> None:
     """Wait for all work of the device (default: the current one)."""
-    _lazy_init()
-    torch.accelerator.synchronize(_index(device))
+    devices.require()
+    torch.accelerator.synchronize(devices.index_of(device))
 
 
 # PyTorch's own: without a device they are of the accelerator, which is this one.
@@ -182,14 +130,14 @@ Event = torch.Event
 
 
 def current_stream(device: Any = None) -> torch.Stream:
-    _lazy_init()
-    return torch.accelerator.current_stream(_index(device))
+    devices.require()
+    return torch.accelerator.current_stream(devices.index_of(device))
 
 
 def default_stream(device: Any = None) -> torch.Stream:
-    _lazy_init()
+    devices.require()
     kind = int(torch._C._autograd.DeviceType.PrivateUse1.value)
-    return torch.Stream(stream_id=0, device_index=_index(device), device_type=kind)
+    return torch.Stream(stream_id=0, device_index=devices.index_of(device), device_type=kind)
 
 
 def set_stream(stream: torch.Stream) -> None:
@@ -202,14 +150,14 @@ def stream(stream: torch.Stream) -> torch.Stream:
 
 
 def get_fallback_policy() -> str:
-    policy = registration.library().get("fallback")
+    policy = native.library().get("fallback")
     assert isinstance(policy, bytes)
     return policy.decode()
 
 
 def set_fallback_policy(policy: str) -> None:
     """`error`, `warn` or `allow`; the environment variable TORCH_EMU_FALLBACK sets it at import."""
-    registration.library().call("set_fallback", policy.encode())
+    native.library().call("set_fallback", policy.encode())
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:

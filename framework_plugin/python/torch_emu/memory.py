@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from torch_emu import devices
+
 if TYPE_CHECKING:
     from emu_runtime import Device
 
@@ -15,10 +17,8 @@ if TYPE_CHECKING:
 def _runtime_device(device: Any) -> Device:
     from emu_runtime import Device
 
-    from torch_emu import device_module
-
-    device_module._lazy_init()
-    return Device(device_module._index(device))
+    devices.require()
+    return Device(devices.index_of(device))
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
@@ -48,9 +48,7 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 def empty_cache() -> None:
     """Give cached memory that no tensor holds back to the device."""
-    from torch_emu import device_module
-
-    for index in range(device_module.device_count()):
+    for index in range(devices.device_count()):
         _runtime_device(index).empty_cache()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from torch_emu import devices
+
 
 @dataclass(frozen=True)
 class DeviceProperties:
@@ -25,10 +27,8 @@ class DeviceProperties:
 def get_device_properties(device: Any = None) -> DeviceProperties:
     from emu_runtime import Device
 
-    from torch_emu import device_module
-
-    device_module._lazy_init()
-    index = device_module._index(device)
+    devices.require()
+    index = devices.index_of(device)
     found = Device(index).properties()
     return DeviceProperties(
         index=index,

@@ -12,20 +12,20 @@ from typing import Any
 
 import torch
 
-from torch_emu import registration
+from torch_emu import devices, native
 
 _DEVICES = 16
 
 
 def manual_seed(seed: int) -> None:
     """Seed the current device's default generator."""
-    library = registration.loaded()
+    library = native.loaded()
     if library is not None:
         library.call("set_state", library.number("current_device"), _word(seed), 0)
 
 
 def manual_seed_all(seed: int) -> None:
-    library = registration.loaded()
+    library = native.loaded()
     if library is not None:
         for index in range(_DEVICES):
             library.call("set_state", index, _word(seed), 0)
@@ -54,7 +54,7 @@ def set_rng_state(new_state: torch.Tensor, device: Any = "emu") -> None:
             f"expected a generator state of 16 bytes (uint8), got {new_state.numel()} of "
             f"{new_state.dtype}; use one that get_rng_state gave"
         )
-    registration.library().call(
+    native.library().call(
         "set_state",
         _resolve(device),
         int.from_bytes(data[:8], "little"),
@@ -63,9 +63,7 @@ def set_rng_state(new_state: torch.Tensor, device: Any = "emu") -> None:
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    from torch_emu import device_module
-
-    return [get_rng_state(index) for index in range(device_module.device_count())]
+    return [get_rng_state(index) for index in range(devices.device_count())]
 
 
 def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
@@ -78,16 +76,14 @@ def _word(value: int) -> int:
 
 
 def _current() -> int:
-    return registration.library().number("current_device")
+    return native.library().number("current_device")
 
 
 def _resolve(device: Any) -> int:
-    from torch_emu import device_module
-
-    return device_module._index(None if device == "emu" else device)
+    return devices.index_of(None if device == "emu" else device)
 
 
 def _state(index: int) -> tuple[int, int]:
     seed, offset = ctypes.c_uint64(), ctypes.c_uint64()
-    registration.library().call("get_state", index, ctypes.byref(seed), ctypes.byref(offset))
+    native.library().call("get_state", index, ctypes.byref(seed), ctypes.byref(offset))
     return seed.value, offset.value
