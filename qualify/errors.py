@@ -66,3 +66,9 @@ class EvidenceError(QualifyError):
     """A record, an index or a check report cannot be read."""
 
     exit_status = 16
+
+
+class ChangedError(QualifyError):
+    """Something changed while a run was using it, so that the run would say nothing about it."""
+
+    exit_status = 17

@@ -2,8 +2,9 @@
 
 Each gate gets a room of its own, so that its result depends on its inputs and on nothing
 else: `key` is the digest of those inputs, and a record of the same key stands for a run.
-Whatever goes wrong in the room (it dies, its disk is full, the wheels do not install) is a
-fault in the record, not an exception: that, too, is evidence.
+What goes into the room are copies, digested as copies: bytes that are not those of the inputs
+are a ChangedError and make no record. Whatever goes wrong in the room (it dies, its disk is
+full, the wheels do not install) is a fault in the record: that, too, is evidence.
 """
 
 from __future__ import annotations
@@ -14,19 +15,27 @@ import os
 import platform
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from qualify import __version__, evidence, report
-from qualify.errors import EvidenceError, InputError, RoomError
+from qualify.content import code_of, sha256_of
+from qualify.errors import ChangedError, EvidenceError, InputError, RoomError
 from qualify.evidence import Fault, Host, Predicate, Record
 from qualify.matrix import Cell, Gate, Layer
 from qualify.process import Completed
-from qualify.report import PROTOCOL, Report
+from qualify.report import Report
 from qualify.room import Room, RoomSpec, open_room
 
 REPORT = "report.jsonl"
+CODE = (
+    *("gate", "report", "outcome", "evidence", "process", "room", "mounts"),
+    *("container", "sandbox", "sandbox_init", "plain"),
+)
+"""The modules that make a record: what a room is, what is done in it, and how that is read."""
 
 
 class Suite(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,10 +64,9 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
         shaping = {
             "cell": self.cell,
             "closure": self.closure,
+            "code": code_of(*CODE),
             "gate": self.gate.number,
-            "protocol": PROTOCOL,
             "room": [self.room.facts, self.room.digest],
-            "schema": evidence.SCHEMA_VERSION,
             "suite": self.suite.sha256,
             "timeout": self.gate.timeout_seconds,
             "wheels": self.digests,
@@ -82,27 +90,31 @@ def read_suite(root: Path, gate: Gate) -> Suite:
         for path in (*shared, *own)
         if "__pycache__" not in path.parts and not path.name.startswith(".")
     )
-    lines = [f"{evidence.digest((root / name).read_bytes())}  {name}\n" for name in files]
     return Suite(
-        root=root,
-        folder=gate.folder,
-        files=tuple(files),
-        sha256=evidence.digest("".join(lines).encode()),
+        root=root, folder=gate.folder, files=tuple(files), sha256=_suite_digest(root, files)
     )
 
 
+def _suite_digest(root: Path, files: Iterable[str]) -> str:
+    lines = [f"{sha256_of(root / name)}  {name}\n" for name in files]
+    return evidence.digest("".join(lines).encode())
+
+
 def run(inputs: Inputs) -> Record:
-    """Run the gate in a fresh room; the record says what came of it."""
+    """Run the gate in a fresh room; the record says what came of it.
+
+    Raises ChangedError when wheels or suite are no longer those of the inputs.
+    """
     started = _now()
     processes: list[Completed] = []
     faults: list[Fault] = []
     written = b""
     try:
-        with open_room(inputs.room) as room:
-            installed = room.install(inputs.wheels)
+        with _copied(inputs) as (wheels, suite), open_room(inputs.room) as room:
+            installed = room.install(wheels)
             processes.append(installed)
             if installed.ok:
-                ended, written = _run_suite(room, inputs)
+                ended, written = _run_suite(room, suite, inputs)
                 processes.append(ended)
     except RoomError as error:
         faults.append(Fault(layer=Layer.PIPELINE, what=str(error)))
@@ -139,15 +151,35 @@ def run(inputs: Inputs) -> Record:
     )
 
 
-def _run_suite(room: Room, inputs: Inputs) -> tuple[Completed, bytes]:
-    """Copy the suite in, run it, and bring back what it wrote, which may be nothing."""
-    with tempfile.TemporaryDirectory(prefix="qualify-suite-") as name:
-        copy = Path(name) / "gates"
+@contextmanager
+def _copied(inputs: Inputs) -> Iterator[tuple[list[Path], Path]]:
+    """Copies of the wheels, and a folder with one of the suite, that are what the inputs say."""
+    with tempfile.TemporaryDirectory(prefix="qualify-gate-") as name:
+        wheels, suite = [], Path(name) / "gates"
+        for wheel in inputs.wheels:
+            wheels.append(Path(shutil.copyfile(wheel, Path(name) / wheel.name)))
+            _unchanged(wheel, inputs.digests[wheel.name], sha256_of(wheels[-1]))
         for file in inputs.suite.files:
-            target = copy / file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(inputs.suite.root / file, target)
-        folder = room.put(copy)
+            (suite / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(inputs.suite.root / file, suite / file)
+        folder = inputs.suite.root / inputs.suite.folder
+        _unchanged(folder, inputs.suite.sha256, _suite_digest(suite, inputs.suite.files))
+        yield wheels, suite
+
+
+def _unchanged(path: Path, expected: str, got: str) -> None:
+    if expected != got:
+        raise ChangedError(
+            f"{path} changed while the gates were running",
+            expected=expected,
+            got=got,
+            mend="Run again when nothing writes to it; the records so far are kept",
+        )
+
+
+def _run_suite(room: Room, suite: Path, inputs: Inputs) -> tuple[Completed, bytes]:
+    """Copy the suite in, run it, and bring back what it wrote, which may be nothing."""
+    folder = room.put(suite)
     words = [room.python, "-m", "pytest", inputs.suite.folder, "--report", REPORT]
     words += ["--device", inputs.cell.device]
     ended = room.run(words, cwd=folder, timeout=inputs.gate.timeout_seconds)

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import msgspec
 
-from qualify import container, layers, matrix, sandbox
+from qualify import container, host, layers, matrix, sandbox
 from qualify import plain as plain_walls
 from qualify.engine import Engine, RoomKind
 from qualify.interpreter import Interpreter, transplant
@@ -134,7 +134,8 @@ def _sandbox_rooms(
             repeat_of=repeat_of,
         )
         plan = sandbox.plan(binds=binds, overlays=[(layer.path, "/opt/venv")], hidden=hidden)
-        return msgspec.structs.replace(_spec(engine, facts, hidden), sandbox=plan)
+        made = _spec(engine, facts, hidden, layer.sha256, host.software())
+        return msgspec.structs.replace(made, sandbox=plan)
 
     return make
 
@@ -162,8 +163,7 @@ def _plain_rooms(
             repeat_of=repeat_of,
         )
         return msgspec.structs.replace(
-            _spec(engine, facts, hidden),
-            digest=hashlib.sha256(f"{name} {closure.sha256}".encode()).hexdigest(),
+            _spec(engine, facts, hidden, closure.sha256, host.software()),
             interpreter=interpreter.executable,
             wheelhouse=closure.folder,
             scratch=stages.root / "rooms",
@@ -172,7 +172,10 @@ def _plain_rooms(
     return make
 
 
-def _spec(engine: Engine, facts: RoomFacts, hidden: tuple[Path, ...]) -> RoomSpec:
-    """The digest is over the facts: whatever would change a gate's answer is in them."""
-    digest = hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
+def _spec(
+    engine: Engine, facts: RoomFacts, hidden: tuple[Path, ...], *without_image: str
+) -> RoomSpec:
+    """The digest is over the facts, and over what a room `without_image` is made of beside them:
+    whatever would change a gate's answer is in it."""
+    digest = hashlib.sha256(msgspec.json.encode([facts, *without_image])).hexdigest()
     return RoomSpec(engine=engine, facts=facts, digest=digest, hidden=hidden)

@@ -16,10 +16,10 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 from qualify import process
+from qualify.content import code_of, sha256_of
 from qualify.errors import HostError, InputError
-from qualify.stage import Output, Stages, sha256_of
+from qualify.stage import Output, Stages
 
-TRANSPLANT_VERSION = "1"
 _DROPPED = ("test", "tests", "idlelib", "turtledemo", "tkinter", "site-packages", "__pycache__")
 _FACTS = """
 import json, sys, sysconfig
@@ -81,7 +81,7 @@ def transplant(stages: Stages, interpreter: Interpreter) -> Output:
         "libraries": " ".join(
             sha256_of(path) for path in sorted(interpreter.prefix.glob("lib/libpython*.so.*"))
         ),
-        "transplant": TRANSPLANT_VERSION,
+        "code": code_of("interpreter"),
     }
     return stages.make("interpreter", inputs, lambda folder: _copy(interpreter, folder))
 

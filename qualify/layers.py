@@ -27,18 +27,17 @@ from docker.errors import DockerException, ImageNotFound
 
 from qualify import owner, process
 from qualify.container import FIRST_PROCESS, LIMITS, OWNER_LABEL, remove, sweep
+from qualify.content import code_of, sha256_of
 from qualify.engine import Engine
 from qualify.errors import EngineError, HostError, RoomError
 from qualify.interpreter import Interpreter
 from qualify.sandbox import Sandbox, plan
-from qualify.stage import Output, Stages, key_of, locked, sha256_of
+from qualify.stage import Output, Stages, key_of, locked
 from qualify.wheelhouse import Closure
 
 if TYPE_CHECKING:
     from qualify.images import Image
 
-VERSION = "2"
-"""Changes when this module makes other bytes from the same declaration."""
 REPOSITORY = "qualify"
 USED_LABEL = "qualify.layer"
 STEP_SECONDS = 1800
@@ -80,7 +79,7 @@ def base_image(stages: Stages, client: docker.DockerClient, image: Image) -> Lay
     For a build image its tools are installed too, downloaded as wheels by this
     machine's pip, so that the image itself needs no network.
     """
-    inputs = {"image": msgspec.json.encode(image).decode(), "version": VERSION}
+    inputs = {"image": msgspec.json.encode(image).decode(), "code": code_of("layers")}
     name = f"{image.name}-base"
 
     def make(tag: str) -> None:
@@ -112,7 +111,7 @@ def interpreter_image(
     minor: str,
 ) -> Layer:
     """`base` with the `moved` interpreter in /opt/python/MINOR, proved by importing its modules."""
-    inputs = {"base": base.tag, "interpreter": moved.key, "version": VERSION}
+    inputs = {"base": base.tag, "interpreter": moved.key, "code": code_of("layers")}
 
     def make(tag: str) -> None:
         with step(client, base.tag) as box:
@@ -143,7 +142,7 @@ def _torch_image(
     python: str,
     closure: Closure,
 ) -> Layer:
-    inputs = {"base": base.tag, "closure": closure.sha256, "version": VERSION}
+    inputs = {"base": base.tag, "closure": closure.sha256, "code": code_of("layers")}
 
     def make(tag: str) -> None:
         wheelhouse = {str(closure.folder): {"bind": "/wheelhouse", "mode": "ro"}}
@@ -183,7 +182,7 @@ def sandbox_layer(
     inputs = {
         "interpreter": moved.key if moved else sha256_of(interpreter.executable),
         "closure": closure.sha256,
-        "version": VERSION,
+        "code": code_of("layers"),
     }
 
     def make(folder: Path) -> None:

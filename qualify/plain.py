@@ -44,10 +44,10 @@ class Plain:
         Path(self.work).mkdir()
         pip = [self.python, "-I", "-m", "pip", "install", "--no-index", "--quiet"]
         pip += ["--find-links", str(self._wheelhouse)]
-        requirements = (self._wheelhouse / "requirements.txt").read_text().split()
+        pip += ["--requirement", str(self._wheelhouse / "requirements.txt")]
         for words in (
             [str(self._interpreter), "-I", "-m", "venv", str(self._folder / "venv")],
-            [*pip, *requirements],
+            pip,
         ):
             done = self.execute(words, user="room", stdin=b"", timeout=1200)
             if not done.ok:

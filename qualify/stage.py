@@ -4,8 +4,14 @@ A stage is a name, a mapping of named inputs (strings: digests, versions, flags)
 and a function that fills an empty folder. Its output lies in
 `<cache>/stages/<name>/<key>/`, where key is the sha256 over the inputs. Work is
 done in a temporary sibling and renamed when complete, so a folder under its key
-is whole by construction. `<key>.json` beside it says the inputs and the size,
-and its modification time is the last use.
+was whole when it was made. `<key>.json` beside it says the inputs, the size and the
+digest of each file, and its modification time is the last use.
+
+An output is verified whenever it is taken: no file more, less or other than was made.
+Up to `READ_BYTES`, which is more than any of our wheels, every byte is read each time.
+Of a larger one (torch and its closure are gigabytes) only those files are read whose
+size, inode, mode or times of change are not the ones that were seen when they were
+last read: see `qualify.content`. What is not as it was made is named and made again.
 
 Each key has two locks. `.<key>.lock` is held while the output is made or removed,
 so that two runs don't do the same work twice. `.<key>.use` is shared by the runs
@@ -27,7 +33,8 @@ from pathlib import Path
 
 import msgspec
 
-from qualify.errors import HostError
+from qualify.content import File, differences, digest_of, survey
+from qualify.errors import ChangedError, HostError
 
 Progress = Callable[[str], None]
 """Called with one plain line about what is going on now; never with secrets."""
@@ -35,16 +42,21 @@ Progress = Callable[[str], None]
 
 FIRST_BEAT_SECONDS = 5.0
 LONGEST_BEAT_SECONDS = 60.0
+READ_BYTES = 256 * 10**6
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """The output of one stage. `seconds` is what this call took; `reused` if nothing ran."""
+    """The output of one stage. `seconds` is what this call took; `reused` if nothing ran.
+
+    `sha256` is over all files of a folder; empty for an output that is none.
+    """
 
     name: str
     key: str
     path: Path
     seconds: float
     reused: bool
+    sha256: str = ""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +64,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     inputs: dict[str, str]
     bytes: int
+    files: dict[str, File] = {}
 
 
 class Stages:
@@ -83,30 +96,30 @@ class Stages:
     def make(self, name: str, inputs: Mapping[str, str], work: Callable[[Path], None]) -> Output:
         """The output of stage `name` for `inputs`; runs `work(empty_folder)` if it is not there.
 
-        Whatever `work` raises comes through, and its half-made folder is removed.
+        Whatever `work` raises comes through, and its half-made folder is removed. Raises
+        ChangedError when the output is damaged and a run, this one or another, is using it.
         """
         start = time.monotonic()
         key = key_of(name, inputs)
         folder = self.root / "stages" / name / key
         folder.parent.mkdir(parents=True, exist_ok=True)
-        reused = self._hold_if_there(folder)
-        while not reused:
+        reused = True
+        while (entry := self._take(folder)) is None:
             with _locked(
                 _lock_of(folder), wait=lambda: self.progress(f"{name}: another run has it")
             ):
-                if folder.is_dir():
-                    done = False
-                else:
+                if not folder.is_dir():
                     self.require_space(name)
                     with self.announced(name):
                         self._fill(folder, dict(inputs), work)
-                    done = True
-            if self._hold_if_there(folder):
-                reused = not done
-                break
-        os.utime(_entry_of(folder))
+                    reused = False
         output = Output(
-            name=name, key=key, path=folder, seconds=time.monotonic() - start, reused=reused
+            name=name,
+            key=key,
+            path=folder,
+            seconds=time.monotonic() - start,
+            reused=reused,
+            sha256=digest_of(entry.files),
         )
         self.timings.append(output)
         if not reused:
@@ -119,16 +132,37 @@ class Stages:
         temporary.mkdir()
         try:
             work(temporary)
-            entry = Entry(inputs=inputs, bytes=_size(temporary))
-            _entry_of(folder).write_bytes(msgspec.json.encode(entry))
+            entry = Entry(inputs=inputs, bytes=_size(temporary), files=survey(temporary))
+            _write_entry(folder, entry)
             temporary.rename(folder)
         finally:
             remove_tree(temporary)
 
-    def _hold_if_there(self, folder: Path) -> bool:
-        """Take the shared lock for the life of this object, if the output is whole."""
-        if folder in self._held:
-            return True
+    def _take(self, folder: Path) -> Entry | None:
+        """Hold the output for the life of this object, if it is there and as it was made."""
+        handle = self._held.get(folder)
+        held = handle is not None and _same_file(handle, _use_of(folder))
+        if not held and not self._hold(folder):
+            return None
+        entry = _read_entry(folder)
+        known = entry.files if entry else {}
+        changed, found = differences(
+            folder, known, read_all=entry is None or entry.bytes <= READ_BYTES
+        )
+        if entry is not None and not changed:
+            if found != known:
+                with _locked(_lock_of(folder), wait=None) as taken:
+                    if taken:
+                        _write_entry(folder, msgspec.structs.replace(entry, files=found))
+            os.utime(_entry_of(folder))
+            return entry
+        if not held:
+            os.close(self._held.pop(folder))
+        self._discard(folder, changed[0] if entry else _entry_of(folder).name)
+        return None
+
+    def _hold(self, folder: Path) -> bool:
+        """Take the shared lock, if the output is there."""
         if not folder.is_dir():
             return False
         handle = _open_lock(_use_of(folder))
@@ -136,8 +170,27 @@ class Stages:
         if not (folder.is_dir() and _same_file(handle, _use_of(folder))):
             os.close(handle)
             return False
+        if (before := self._held.get(folder)) is not None:  # of a cache that was removed
+            os.close(before)
         self._held[folder] = handle
         return True
+
+    def _discard(self, folder: Path, changed: str) -> None:
+        """Remove a damaged output, unless a run is using it."""
+        name = folder.parent.name
+        with (
+            _locked(_lock_of(folder), wait=lambda: None),
+            _locked(_use_of(folder), wait=None) as unused,
+        ):
+            if not unused:
+                raise ChangedError(
+                    f"stage {name}: {folder / changed} changed while a run is using it",
+                    expected="the file as it was made",
+                    got="another, or none",
+                    mend="Run again when no other run is going on: it will be made anew",
+                )
+            self.progress(f"{name}: {changed} is not as it was made; making it again")
+            _remove(folder)
 
     @contextlib.contextmanager
     def announced(self, name: str) -> Iterator[None]:
@@ -193,10 +246,7 @@ class Stages:
             ):
                 if taken and unused:
                     self.progress(f"{folder.parent.name}: removing {folder.name[:12]}")
-                    grave = folder.with_name(f".{folder.name}.tmp")
-                    with contextlib.suppress(FileNotFoundError):
-                        folder.rename(grave)
-                    remove_tree(grave)
+                    _remove(folder)
                     for file in (path, _lock_of(folder), _use_of(folder)):
                         file.unlink(missing_ok=True)
                     total -= size
@@ -227,24 +277,6 @@ def key_of(name: str, inputs: Mapping[str, str]) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def digest_files(folder: Path, names: list[str]) -> str:
-    """sha256 over (name, mode, sha256) of each named file under `folder`."""
-    lines = []
-    for name in sorted(names):
-        path = folder / name
-        executable = "x" if path.stat().st_mode & 0o100 else "-"
-        lines.append(f"{name} {executable} {sha256_of(path)}\n")
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def remove_tree(folder: Path) -> None:
     """Remove `folder` whole, also where a tool left subfolders without permissions."""
     if not folder.is_dir():
@@ -257,6 +289,28 @@ def remove_tree(folder: Path) -> None:
             if not (Path(path) / name).is_symlink():
                 (Path(path) / name).chmod(stat.S_IRWXU)
     shutil.rmtree(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove an output in one step, as others see it."""
+    grave = folder.with_name(f".{folder.name}.tmp")
+    with contextlib.suppress(FileNotFoundError):
+        folder.rename(grave)
+    remove_tree(grave)
+
+
+def _read_entry(folder: Path) -> Entry | None:
+    """What is known of an output; None where that is gone or damaged."""
+    try:
+        return msgspec.json.decode(_entry_of(folder).read_bytes(), type=Entry)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _write_entry(folder: Path, entry: Entry) -> None:
+    temporary = folder.with_name(f".{folder.name}.json")
+    temporary.write_bytes(msgspec.json.encode(entry))
+    temporary.replace(_entry_of(folder))
 
 
 def _size(folder: Path) -> int:

@@ -1,14 +1,14 @@
 """The wheels of others that a room installs: torch and its closure, and the gates' tools.
 
 One folder a Python, so that `pip install --no-index --find-links FOLDER` needs
-nothing else; `requirements.txt` in it names what to install. Files that several
-Pythons share are downloaded once and are one file on disk.
+nothing else. `requirements.txt` in it names every wheel by version and digest, so that
+pip itself refuses other bytes where it installs them. Files that several Pythons share
+are downloaded once and are one file on disk.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 import sys
@@ -18,16 +18,17 @@ import msgspec
 from packaging.utils import parse_wheel_filename
 
 from qualify import process
+from qualify.content import code_of, sha256_of
 from qualify.errors import HostError, InputError
 from qualify.interpreter import Interpreter
-from qualify.stage import Stages, sha256_of
+from qualify.stage import Stages
 
 DOWNLOAD_SECONDS = 3600
-SUMS = "SHA256SUMS"
+REQUIREMENTS = "requirements.txt"
 
 
 class Closure(msgspec.Struct, frozen=True, kw_only=True):
-    """A complete wheelhouse. `sha256` is over the sorted (file name, digest) lines."""
+    """A complete wheelhouse. `sha256` is that of its requirements, which name each digest."""
 
     folder: Path
     python: str
@@ -43,7 +44,7 @@ def fetch(stages: Stages, interpreter: Interpreter, constraints: Path) -> Closur
     For `interpreter`, from the index that pip is configured for; only wheels, never a
     source build. Raises HostError with pip's own words when that fails.
     """
-    requirements = constraints.with_name("requirements.txt")
+    requirements = constraints.with_name(REQUIREMENTS)
     for path in (constraints, requirements):
         if not path.is_file():
             raise InputError("no such file", expected="a list of requirements", got=str(path))
@@ -52,6 +53,7 @@ def fetch(stages: Stages, interpreter: Interpreter, constraints: Path) -> Closur
         "machine": f"{platform.system()} {platform.machine()}",
         "constraints": sha256_of(constraints),
         "requirements": sha256_of(requirements),
+        "code": code_of("wheelhouse"),
     }
     output = stages.make(
         "wheelhouse",
@@ -63,7 +65,6 @@ def fetch(stages: Stages, interpreter: Interpreter, constraints: Path) -> Closur
 
 def read(folder: Path, python: str) -> Closure:
     """The facts of a complete wheelhouse."""
-    sums = (folder / SUMS).read_bytes()
     torch = sorted(folder.glob("torch-*.whl"))
     if len(torch) != 1:
         raise HostError(
@@ -75,7 +76,7 @@ def read(folder: Path, python: str) -> Closure:
     return Closure(
         folder=folder,
         python=python,
-        sha256=hashlib.sha256(sums).hexdigest(),
+        sha256=sha256_of(folder / REQUIREMENTS),
         torch=str(parse_wheel_filename(torch[0].name)[1]),
         torch_wheel=torch[0],
     )
@@ -84,7 +85,7 @@ def read(folder: Path, python: str) -> Closure:
 def _download(
     interpreter: Interpreter, constraints: Path, requirements: Path, folder: Path
 ) -> None:
-    others = [path.parent for path in sorted(folder.parent.glob(f"[!.]*/{SUMS}"))]
+    others = [path.parent for path in sorted(folder.parent.glob(f"[!.]*/{REQUIREMENTS}"))]
     words: list[str | os.PathLike[str]] = [*_pip(interpreter), "download", "--no-cache-dir"]
     words += ["--only-binary=:all:", "--disable-pip-version-check", "--progress-bar=off"]
     words += ["--dest", folder, "--constraint", constraints, "--requirement", requirements]
@@ -99,14 +100,10 @@ def _download(
             got=(done.stderr.strip() or "a timeout")[-800:],
             mend="Check the network and pip's index configuration",
         )
-    lines = []
-    for wheel in sorted(folder.glob("*.whl")):
-        digest = sha256_of(wheel)
-        share(wheel, digest, others)
-        lines.append(f"{digest}  {wheel.name}\n")
-    (folder / SUMS).write_text("".join(lines))
-    names = [line for line in requirements.read_text().splitlines() if line and line[0] != "#"]
-    (folder / "requirements.txt").write_text("\n".join(names) + "\n")
+    lines = {wheel: pin(wheel) for wheel in sorted(folder.glob("*.whl"))}
+    for wheel, line in lines.items():
+        share(wheel, line, others)
+    (folder / REQUIREMENTS).write_text("".join(lines.values()))
 
 
 def _pip(interpreter: Interpreter) -> list[str | os.PathLike[str]]:
@@ -115,11 +112,17 @@ def _pip(interpreter: Interpreter) -> list[str | os.PathLike[str]]:
     return [sys.executable if ours else interpreter.executable, "-I", "-m", "pip"]
 
 
-def share(wheel: Path, digest: str, others: list[Path]) -> None:
+def pin(wheel: Path) -> str:
+    """The line of a requirements file that takes this wheel and no other bytes."""
+    name, version, *_ = parse_wheel_filename(wheel.name)
+    return f"{name}=={version} --hash=sha256:{sha256_of(wheel)}\n"
+
+
+def share(wheel: Path, line: str, others: list[Path]) -> None:
     """Make `wheel` one file with its copy in another wheelhouse, if one has it."""
     for other in others:
         with contextlib.suppress(OSError):  # no links here, or the other was evicted just now
-            if f"{digest}  {wheel.name}\n" in (other / SUMS).read_text():
+            if line in (other / REQUIREMENTS).read_text().splitlines(keepends=True):
                 temporary = wheel.with_suffix(".link")
                 temporary.hardlink_to(other / wheel.name)
                 temporary.replace(wheel)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from qualify.build import PACKAGES, Package, sources
-from qualify.errors import InputError
-from qualify.stage import digest_files
+from qualify.build import PACKAGES, Package, laid_out, sources
+from qualify.content import digest_files
+from qualify.errors import ChangedError, InputError
+from qualify.stage import Stages
 
 DRIVER, RUNTIME, PLUGIN = PACKAGES
 
@@ -68,3 +69,17 @@ def test_an_unpacked_archive_of_the_sources_works_too(tree: Path) -> None:
 def test_a_folder_that_is_no_checkout_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no sources of x: expected y/pyproject.toml"):
         sources(tmp_path, Package(name="x", folder="y"))
+
+
+def test_sources_that_change_while_they_are_taken_are_not_built(tree: Path) -> None:
+    stages, names = Stages(tree / "cache"), sources(tree, RUNTIME)
+    digest = digest_files(tree, names)
+    with laid_out(stages, tree, RUNTIME, names, digest) as copy:
+        assert digest_files(copy, names) == digest
+    (tree / "driver_shim/include/emu/a.h").write_text("changed\n")
+    with (
+        pytest.raises(ChangedError, match="the sources of emu-runtime changed"),
+        laid_out(stages, tree, RUNTIME, names, digest),
+    ):
+        pytest.fail("it would have been built")
+    assert not list((tree / "cache/build").glob("*/"))

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from samples import CELL, GATES, check, events, jsonl, room
 
-from qualify import gate, report
+from qualify import evidence, gate, report
 from qualify.engine import Engine, RoomKind
-from qualify.errors import InputError
+from qualify.errors import ChangedError, InputError
 from qualify.gate import Inputs
 from qualify.matrix import Layer
 from qualify.process import Completed
@@ -74,8 +74,23 @@ def test_every_input_is_in_the_key(suites: Path) -> None:
         inputs(suites, room=other_facts),
     ]
     keys = {first.key, *(made.key for made in changed)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gate, "CODE", ("gate",))
+        assert inputs(suites).key not in keys, "the code that runs it"
     assert len(keys) == 1 + len(changed)
     assert inputs(suites, wheels=(Path("elsewhere/a.whl"),)).key == first.key
+
+
+@pytest.mark.parametrize("changed", ["a.whl", "conftest.py", "gate0_health/test_a.py"])
+def test_what_changes_after_it_was_digested_makes_no_record(suites: Path, changed: str) -> None:
+    wheel = suites / "gate1_tensors" / "a.whl"
+    wheel.write_text("wheel")
+    digests = {"a.whl": evidence.digest(b"wheel")}
+    given = inputs(suites, wheels=(wheel,), digests=digests)
+    path = wheel if changed == "a.whl" else suites / changed
+    path.write_text("other")
+    with pytest.raises(ChangedError, match=rf"{path.parent.name}.* changed while the gates"):
+        gate.run(given)
 
 
 def done(status: int = 0, out: str = "", timed_out: bool = False) -> Completed:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from qualify.errors import HostError
-from qualify.stage import Stages, cache_root, digest_files, key_of, remove_tree
+from qualify.errors import ChangedError, HostError
+from qualify.stage import Stages, cache_root, key_of, remove_tree
 
 
 def cache(root: Path, **options: int) -> Stages:
@@ -93,6 +93,81 @@ def test_what_a_run_holds_is_not_evicted(tmp_path: Path) -> None:
     assert not held.path.exists()
 
 
+def edit(folder: Path) -> None:
+    before = (folder / "file").stat()
+    (folder / "file").write_text("evil")
+    os.utime(folder / "file", ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+DAMAGE: list[tuple[Callable[[Path], object], str]] = [
+    (edit, "file"),
+    (lambda folder: (folder / "file").unlink(), "file"),
+    (lambda folder: (folder / "more").touch(), "more"),
+    (lambda folder: folder.with_suffix(".json").unlink(), ".json"),
+    (lambda folder: folder.with_suffix(".json").write_text("{"), ".json"),
+]
+
+
+@pytest.mark.parametrize("read_bytes", [0, 10**9])
+@pytest.mark.parametrize(("damage", "name"), DAMAGE)
+def test_a_damaged_output_is_named_and_made_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    damage: Callable[[Path], object],
+    name: str,
+    read_bytes: int,
+) -> None:
+    monkeypatch.setattr("qualify.stage.READ_BYTES", read_bytes)
+    first = cache(tmp_path)
+    made = first.make("a", {}, write("good"))
+    first.close()
+    damage(made.path)
+    said: list[str] = []
+    second = Stages(tmp_path, keep_free=0, progress=said.append)
+    again = second.make("a", {}, write("good"))
+    assert said[0].startswith("a: ") and said[0].endswith("is not as it was made; making it again")
+    assert name in said[0]
+    assert not again.reused and again.sha256 == made.sha256
+    assert [path.name for path in again.path.iterdir()] == ["file"]
+    assert (again.path / "file").read_text() == "good"
+
+
+def test_an_output_that_was_only_touched_is_reused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qualify.stage.READ_BYTES", 0)
+    made = cache(tmp_path).make("a", {}, write("good"))
+    entry = made.path.with_suffix(".json")
+    before = entry.read_bytes()
+    (made.path / "file").touch()
+    for _ in range(2):
+        assert cache(tmp_path).make("a", {}, write("never")).reused
+    assert entry.read_bytes() != before, "the next run need not read it again"
+
+
+def test_what_changes_while_a_run_uses_it_is_refused(tmp_path: Path) -> None:
+    user = cache(tmp_path)
+    made = user.make("a", {}, write("good"))
+    edit(made.path)
+    for stages in (user, cache(tmp_path)):
+        with pytest.raises(ChangedError, match=r"file changed while a run is using it"):
+            stages.make("a", {}, write("never"))
+    assert (made.path / "file").read_text() == "evil", "nobody takes it away from under the run"
+    user.close()
+    assert cache(tmp_path).make("a", {}, write("good")).sha256 == made.sha256
+
+
+def test_a_cache_that_is_removed_meanwhile_is_made_again(tmp_path: Path) -> None:
+    stages = cache(tmp_path)
+    stages.make("a", {}, write("one"))
+    remove_tree(tmp_path / "stages")
+    again = stages.make("a", {}, write("two"))
+    assert not again.reused and (again.path / "file").read_text() == "two"
+    assert stages.make("a", {}, write("never")).reused
+    cache(tmp_path, bound=0).make("b", {}, write("other"))
+    assert again.path.exists(), "it is held again, so that nobody evicts it"
+
+
 def test_a_full_disk_is_said_before_work_starts(tmp_path: Path) -> None:
     stages = cache(tmp_path, keep_free=10**18)
     with pytest.raises(HostError, match=r"too full: expected at least .* GB free, got"):
@@ -128,18 +203,6 @@ def test_long_work_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     stages.make("slow", {}, lambda folder: time.sleep(0.2))
     assert said[0] == "slow: making" and said[-1].startswith("slow: done in")
     assert "slow: 0 s" in said
-
-
-def test_the_digest_sees_names_bytes_and_the_execute_bit(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("a")
-    digests = {digest_files(tmp_path, ["a"])}
-    (tmp_path / "a").chmod(0o755)
-    digests.add(digest_files(tmp_path, ["a"]))
-    (tmp_path / "a").write_text("b")
-    digests.add(digest_files(tmp_path, ["a"]))
-    (tmp_path / "a").rename(tmp_path / "b")
-    digests.add(digest_files(tmp_path, ["b"]))
-    assert len(digests) == 4
 
 
 def test_a_folder_without_permissions_is_removed(tmp_path: Path) -> None:

@@ -9,22 +9,24 @@ import pytest
 from qualify.errors import HostError, InputError
 from qualify.interpreter import find
 from qualify.stage import Stages
-from qualify.wheelhouse import SUMS, fetch, read, share
+from qualify.wheelhouse import REQUIREMENTS, fetch, pin, read, share
 
 MATRIX = Path(__file__).parents[2] / "matrix"
 
 
 def test_reading_one_gives_the_version_that_the_wheel_says(tmp_path: Path) -> None:
-    (tmp_path / "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl").touch()
-    (tmp_path / SUMS).write_text("0  torch\n")
+    wheel = tmp_path / "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
+    wheel.write_text("one")
+    (tmp_path / REQUIREMENTS).write_text(pin(wheel))
     closure = read(tmp_path, "3.11")
     assert (closure.torch, closure.python) == ("2.13.0+cpu", "3.11")
-    (tmp_path / SUMS).write_text("1  torch\n")
+    wheel.write_text("two")
+    (tmp_path / REQUIREMENTS).write_text(pin(wheel))
     assert read(tmp_path, "3.11").sha256 != closure.sha256
 
 
 def test_one_without_torch_is_damaged(tmp_path: Path) -> None:
-    (tmp_path / SUMS).touch()
+    (tmp_path / REQUIREMENTS).touch()
     with pytest.raises(HostError, match="damaged: expected one torch wheel, got 0"):
         read(tmp_path, "3.11")
 
@@ -33,13 +35,16 @@ def test_a_file_of_two_wheelhouses_is_one_on_disk(tmp_path: Path) -> None:
     first, second = tmp_path / "3.11", tmp_path / "3.12"
     for folder in (first, second):
         folder.mkdir()
-        (folder / "a-1-py3-none-any.whl").write_text("same")
-    (first / SUMS).write_text("0123  a-1-py3-none-any.whl\n")
-    wheel = second / "a-1-py3-none-any.whl"
-    share(wheel, "4567", [first])
-    assert wheel.stat().st_nlink == 1, "another digest is another file"
-    share(wheel, "0123", [tmp_path / "gone", first])
-    assert wheel.samefile(first / wheel.name) and wheel.read_text() == "same"
+    for name in ("a-1-py3-none-any.whl", "b-1-py3-none-any.whl"):
+        for folder in (first, second):
+            (folder / name).write_text(name)
+    (second / "b-1-py3-none-any.whl").write_text("other bytes")
+    (first / REQUIREMENTS).write_text("".join(map(pin, sorted(first.iterdir()))))
+    for wheel in sorted(second.iterdir()):
+        share(wheel, pin(wheel), [tmp_path / "gone", first])
+    same, other = sorted(second.iterdir())
+    assert same.samefile(first / same.name) and same.read_text() == same.name
+    assert other.stat().st_nlink == 1, "another digest is another file"
 
 
 def test_a_missing_list_is_told(tmp_path: Path) -> None:
