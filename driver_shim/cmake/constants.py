@@ -21,6 +21,7 @@ CONSTANTS = [
     ("uint64_t", "kRingBytes", "queues.ring_bytes"),
     ("uint32_t", "kMaxQueues", "queues.max_per_context"),
     ("uint64_t", "kTickBudget", "queues.tick_budget"),
+    ("uint64_t", "kLaunchSeconds", "queues.launch_seconds"),
     ("uint64_t", "kClockHertz", "clock.hertz"),
     ("uint32_t", "kCores", "compute.cores"),
     ("uint64_t", "kCopyFixedTicks", "cost.copy.fixed"),

@@ -112,6 +112,7 @@ def tables(isa: Table, machine: Table) -> str:
         f"constexpr uint32_t kLanesPerTick = {compute['lanes_per_tick']};",
         f"constexpr uint32_t kFmaPerTick = {cost['matrix']['fma_per_tick']};",
         f"constexpr uint32_t kLaunchTicks = {cost['launch']};",
+        f"constexpr uint32_t kClearBytesPerTick = {cost['clear_bytes_per_tick']};",
         f"constexpr uint32_t kF64Slow = {cost['f64_slow']};",
         "enum class Type : uint8_t { none = 0, "
         + ", ".join(f"{n} = {t['code']}" for n, t in isa["types"].items())

@@ -41,7 +41,8 @@ typedef enum emu_status {
   EMU_ERROR_DEVICE_LOST = 13,     /* the device process is gone */
   EMU_ERROR_STALE_HANDLE = 14,
   EMU_ERROR_NOT_SUPPORTED = 15,
-  EMU_ERROR_HOST = 16             /* a host call failed; the cause names it and errno */
+  EMU_ERROR_HOST = 16,            /* a host call failed; the cause names it and errno */
+  EMU_ERROR_LAUNCH_TIMEOUT = 17   /* a program took longer on the host than one launch may */
 } emu_status;
 
 /* What has to be given up to go on after an error, smallest first. */
@@ -173,7 +174,8 @@ typedef struct emu_driver_api {
   emu_status (*device_info)(emu_device*, emu_device_info* out);
   emu_status (*device_telemetry)(emu_device*, emu_telemetry* out);
 
-  /* Contexts: an address space and all that lives in it. Destroying one ends its queues and frees its memory. */
+  /* Contexts: an address space and all that lives in it. Destroying one ends its queues, a launch under way
+   * included, and frees its memory. */
   emu_status (*context_create)(emu_device*, emu_context** out);
   emu_status (*context_destroy)(emu_context*);
 

@@ -71,6 +71,7 @@ const char* status_name(int32_t status) {
     case EMU_ERROR_STALE_HANDLE: return "STALE_HANDLE";
     case EMU_ERROR_NOT_SUPPORTED: return "NOT_SUPPORTED";
     case EMU_ERROR_HOST: return "HOST";
+    case EMU_ERROR_LAUNCH_TIMEOUT: return "LAUNCH_TIMEOUT";
   }
   return "UNKNOWN";
 }

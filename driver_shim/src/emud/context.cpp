@@ -221,9 +221,9 @@ emu_error Context::fault() const {
 
 void Context::end() {
   std::map<uint64_t, std::shared_ptr<Queue>> queues;
+  stop();
   {
     const Quiet quiet(*this);
-    ended = true;
     const std::lock_guard lock(mutex_);
     queues.swap(queues_);
     for (const auto& [id_, queue] : queues) queue->destroyed = true;

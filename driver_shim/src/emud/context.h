@@ -45,7 +45,8 @@ class Context : public std::enable_shared_from_this<Context> {
   emu_memory_info memory_info() const;
   emu_error fault() const;
   void require_usable() const; // Refusal EMU_ERROR_CONTEXT_LOST after a fault
-  void end();                  // waits for what runs, then gives everything back
+  void stop() { stopped = true; }
+  void end();                  // stops, waits for what runs, then gives everything back
 
   // Activity records.
   std::atomic<bool> recording{false};
@@ -58,7 +59,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::atomic<int> yielding{0};
   std::atomic<uint64_t> mappings{0}; // moves with each new allocation; engines read it before a command
   std::atomic<bool> lost{false};
-  std::atomic<bool> ended{false};
+  std::atomic<bool> stopped{false}; // nothing of it starts any more, and what runs ends early
   uint64_t last_served[2] = {0, 0};
   std::shared_ptr<const machine::Program> program(uint64_t id) const;
   std::shared_ptr<const Mapping> buffer(uint64_t id) const;

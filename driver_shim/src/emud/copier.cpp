@@ -8,6 +8,7 @@ namespace {
 
 constexpr size_t kSpreadFrom = size_t(2) << 20; // below, waking a thread costs more than it saves
 constexpr size_t kPieceBytes = size_t(1) << 20;
+constexpr size_t kAloneBytes = size_t(64) << 20; // some tens of milliseconds: then it is asked whether to go on
 
 } // namespace
 
@@ -24,36 +25,43 @@ Copier::~Copier() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Copier::copy(void* to, const void* from, size_t bytes) {
-  spread(bytes, [=](size_t offset, size_t length) {
+bool Copier::copy(void* to, const void* from, size_t bytes, const std::atomic<bool>& stopped) {
+  const auto piece = [=](size_t offset, size_t length) {
     std::memcpy(static_cast<std::byte*>(to) + offset, static_cast<const std::byte*>(from) + offset, length);
-  });
+  };
+  return spread(bytes, piece, stopped);
 }
 
-void Copier::fill(void* to, uint8_t value, size_t bytes) {
-  spread(bytes,
-         [=](size_t offset, size_t length) { std::memset(static_cast<std::byte*>(to) + offset, value, length); });
+bool Copier::fill(void* to, uint8_t value, size_t bytes, const std::atomic<bool>& stopped) {
+  const auto piece = [=](size_t offset, size_t length) {
+    std::memset(static_cast<std::byte*>(to) + offset, value, length);
+  };
+  return spread(bytes, piece, stopped);
 }
 
-void Copier::spread(size_t bytes, const Piece& piece) {
+bool Copier::spread(size_t bytes, const Piece& piece, const std::atomic<bool>& stopped) {
   const std::unique_lock caller(callers_, std::try_to_lock);
   if (bytes < kSpreadFrom || threads_.empty() || !caller.owns_lock()) {
-    piece(0, bytes);
-    return;
+    for (size_t offset = 0; offset < bytes && !stopped; offset += kAloneBytes) {
+      piece(offset, std::min(kAloneBytes, bytes - offset));
+    }
+    return !stopped;
   }
   std::unique_lock lock(mutex_);
   piece_ = &piece;
+  stopped_ = &stopped;
   bytes_ = bytes;
   next_ = 0;
   started_.notify_all();
   while (do_one(lock)) {}
   finished_.wait(lock, [this] { return running_ == 0; });
   piece_ = nullptr;
+  return !stopped;
 }
 
 /* False when no piece is left to start. */
 bool Copier::do_one(std::unique_lock<std::mutex>& lock) {
-  if (piece_ == nullptr || next_ >= bytes_) return false;
+  if (piece_ == nullptr || next_ >= bytes_ || *stopped_) return false;
   const Piece& piece = *piece_;
   const size_t offset = next_;
   const size_t length = std::min(kPieceBytes, bytes_ - offset);

@@ -2,6 +2,7 @@
 #ifndef EMU_COPIER_H
 #define EMU_COPIER_H
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -19,12 +20,13 @@ class Copier {
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
 
-  void copy(void* to, const void* from, size_t bytes); // ranges that do not overlap
-  void fill(void* to, uint8_t value, size_t bytes);
+  // Both give up between two pieces, and then give false, when `stopped` turns true.
+  bool copy(void* to, const void* from, size_t bytes, const std::atomic<bool>& stopped); // ranges that do not overlap
+  bool fill(void* to, uint8_t value, size_t bytes, const std::atomic<bool>& stopped);
 
  private:
   using Piece = std::function<void(size_t offset, size_t bytes)>;
-  void spread(size_t bytes, const Piece& piece);
+  bool spread(size_t bytes, const Piece& piece, const std::atomic<bool>& stopped);
   bool do_one(std::unique_lock<std::mutex>& lock);
   void work();
 
@@ -33,6 +35,7 @@ class Copier {
   std::condition_variable started_;
   std::condition_variable finished_;
   const Piece* piece_ = nullptr;
+  const std::atomic<bool>* stopped_ = nullptr;
   size_t bytes_ = 0;
   size_t next_ = 0;
   unsigned running_ = 0;

@@ -27,7 +27,8 @@ std::string in_mib(uint64_t bytes) { return format("%.1f MiB", double(bytes) / (
 } // namespace
 
 Device::Device(const Options& options, uint32_t index)
-    : index_(index), node_(options.node(index)), tick_budget_(options.tick_budget), private_(options.is_private()),
+    : index_(index), node_(options.node(index)), tick_budget_(options.tick_budget),
+      launch_limit_(options.launch_seconds), private_(options.is_private()),
       memory_(options.memory_bytes), pool_(options.threads), copier_(options.threads),
       temperature_(settled_celsius(watts(0))), compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {}
 
@@ -143,7 +144,10 @@ void Device::progress(emu_queue_kind kind) {
 void Device::lose() {
   {
     const std::lock_guard lock(contexts_mutex_);
-    for (const auto& [id, context] : contexts_) context->device_lost();
+    for (const auto& [id, context] : contexts_) {
+      context->device_lost();
+      context->stop();
+    }
   }
   compute_.stop();
   copy_.stop();

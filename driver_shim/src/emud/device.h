@@ -6,6 +6,7 @@
 #define EMU_DEVICE_H
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -40,6 +41,7 @@ class Device {
   machine::Pool& pool() { return pool_; }
   Copier& copier() { return copier_; }
   uint64_t tick_budget() const { return tick_budget_; }
+  std::chrono::seconds launch_limit() const { return launch_limit_; }
 
   emu_device_info info() const;
   emu_telemetry telemetry() const;
@@ -56,7 +58,7 @@ class Device {
   uint64_t advance(emu_queue_kind kind, uint64_t ready, const Work& work);
   void progress(emu_queue_kind kind); // an engine completed something that the other may wait for
   void count_fault() { ++faults_; }
-  void lose(); // tells every client that the device is gone, and stops the engines
+  void lose(); // tells every client that the device is gone, and stops what runs and the engines
 
  private:
   Engine& engine(emu_queue_kind kind) { return kind == EMU_QUEUE_COPY ? copy_ : compute_; }
@@ -64,6 +66,7 @@ class Device {
   const uint32_t index_;
   const std::string node_;
   const uint64_t tick_budget_;
+  const std::chrono::seconds launch_limit_;
   const bool private_;
   PhysicalMemory memory_;
   machine::Pool pool_;

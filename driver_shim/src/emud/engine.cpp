@@ -117,7 +117,7 @@ Queue* Engine::next() {
 
 bool Engine::ready(Queue& queue) {
   const Context& context = *queue.context;
-  if (queue.destroyed || context.lost || context.ended || context.yielding > 0) return false;
+  if (queue.destroyed || context.lost || context.stopped || context.yielding > 0) return false;
   switch (queue.peek()) {
     case Queue::Head::empty: return false;
     case Queue::Head::malformed: return true;
@@ -131,7 +131,7 @@ bool Engine::ready(Queue& queue) {
 void Engine::serve(Queue& queue) {
   Context& context = *queue.context;
   const std::lock_guard running(context.running[kind_]);
-  if (context.ended || context.lost || queue.destroyed) return;
+  if (context.stopped || context.lost || queue.destroyed) return;
   // What was allocated before the command was submitted is seen by it; the order of the two went
   // through the client's process, which the language knows nothing of.
   (void)context.mappings.load(std::memory_order_acquire);

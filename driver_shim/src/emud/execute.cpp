@@ -14,6 +14,9 @@ struct CommandFault {
   std::string cause;
 };
 
+/* Whoever waits for the command is gone, or is told that the context or device is. */
+CommandFault stopped() { return {EMU_ERROR_CONTEXT_LOST, 0, "the context was ended"}; }
+
 CommandFault illegal(std::string cause) { return {EMU_ERROR_ILLEGAL_COMMAND, 0, std::move(cause)}; }
 
 /* Host address of a device range, all of whose pages have the permission. */
@@ -89,12 +92,18 @@ class Execution {
                            queue_.arguments().size(), static_cast<unsigned long long>(command_.length)));
     }
     work.launch = true;
+    const machine::Limits limits{device_.tick_budget(), std::chrono::steady_clock::now() + device_.launch_limit(),
+                                 &context_.stopped};
     machine::Fault fault;
     const bool ok = machine::run(*program, context_.space(), command_.grid,
-                                 queue_.arguments().first(command_.length), device_.tick_budget(), device_.pool(),
-                                 work.cost, fault);
+                                 queue_.arguments().first(command_.length), limits, device_.pool(), work.cost, fault);
     work.ticks = work.cost.ticks;
-    if (!ok) throw CommandFault{fault.status, fault.address, fault.cause};
+    if (ok) return;
+    std::string cause = fault.cause;
+    if (fault.status == EMU_ERROR_LAUNCH_TIMEOUT) {
+      cause += format(": %lld seconds", static_cast<long long>(device_.launch_limit().count()));
+    }
+    throw CommandFault{fault.status, fault.address, std::move(cause)};
   }
 
   void copied(emu_activity_kind kind, uint64_t bytes) {
@@ -103,12 +112,15 @@ class Execution {
     work.ticks = work.copy_ticks = copy_ticks(bytes);
   }
 
+  void copy(std::byte* to, const std::byte* from) {
+    if (!device_.copier().copy(to, from, command_.length, context_.stopped)) throw stopped();
+  }
+
   void copy_to_device() {
     copied(EMU_ACTIVITY_COPY_TO_DEVICE, command_.length);
     std::shared_ptr<const Mapping> held;
     const std::byte* from = pinned(context_, command_.source, command_.offset, command_.length, held);
-    device_.copier().copy(range(context_.space(), command_.target, command_.length, machine::kPageWrite), from,
-                          command_.length);
+    copy(range(context_.space(), command_.target, command_.length, machine::kPageWrite), from);
     work.bytes_to_device = command_.length;
   }
 
@@ -116,8 +128,7 @@ class Execution {
     copied(EMU_ACTIVITY_COPY_FROM_DEVICE, command_.length);
     std::shared_ptr<const Mapping> held;
     std::byte* to = pinned(context_, command_.target, command_.offset, command_.length, held);
-    device_.copier().copy(to, range(context_.space(), command_.source, command_.length, machine::kPageRead),
-                          command_.length);
+    copy(to, range(context_.space(), command_.source, command_.length, machine::kPageRead));
     work.bytes_from_device = command_.length;
   }
 
@@ -128,14 +139,14 @@ class Execution {
     if (to < from + command_.length && from < to + command_.length) {
       std::memmove(to, from, command_.length);
     } else {
-      device_.copier().copy(to, from, command_.length);
+      copy(to, from);
     }
   }
 
   void fill() {
     copied(EMU_ACTIVITY_FILL, command_.length);
-    device_.copier().fill(range(context_.space(), command_.target, command_.length, machine::kPageWrite),
-                          uint8_t(command_.source), command_.length);
+    std::byte* to = range(context_.space(), command_.target, command_.length, machine::kPageWrite);
+    if (!device_.copier().fill(to, uint8_t(command_.source), command_.length, context_.stopped)) throw stopped();
   }
 
   void wait() {
@@ -168,6 +179,7 @@ class Execution {
 const char* mend_of(emu_status status) {
   switch (status) {
     case EMU_ERROR_PAGE_FAULT: return "check the addresses and sizes that the command was given";
+    case EMU_ERROR_LAUNCH_TIMEOUT:
     case EMU_ERROR_BUDGET: return "split the work over several launches";
     default: return "destroy the context and make a new one";
   }
@@ -208,6 +220,7 @@ void execute(Device& device, Queue& queue) {
   } catch (const CommandFault& fault) {
     error = error_of(fault, queue, activity);
   }
+  if (error.status == EMU_ERROR_CONTEXT_LOST) return;
   const uint64_t start = device.advance(queue.kind, execution.ready(), execution.work);
   if (context.recording) {
     activity.size = sizeof activity;

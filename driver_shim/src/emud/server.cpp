@@ -36,14 +36,14 @@ Server::Server(const Options& options, Descriptor signals, std::vector<Node> nod
   for (uint32_t index = 0; index < options_.devices; ++index) {
     devices_.push_back(std::make_unique<Device>(options_, index));
   }
-  watch(signals_.get());
-  watch(session_ended_.get());
-  for (const Node& node : nodes_) watch(node.fd());
+  watch(signals_.get(), EPOLLIN);
+  watch(session_ended_.get(), EPOLLIN);
+  for (const Node& node : nodes_) watch(node.fd(), EPOLLIN);
 }
 
-void Server::watch(int fd) {
+void Server::watch(int fd, uint32_t events) {
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = events;
   event.data.fd = fd;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
     throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_DEVICE, format("epoll: %s", std::strerror(errno)));
@@ -56,7 +56,7 @@ void Server::run() {
     // A forked child of the client may hold the socket open for ever: watch the process too.
     client = peer_of(options_.private_fd);
     client_process_ = Descriptor(int(syscall(SYS_pidfd_open, client, 0)));
-    if (client_process_) watch(client_process_.get());
+    if (client_process_) watch(client_process_.get(), EPOLLIN);
     admit(*devices_[0], Descriptor(options_.private_fd));
   }
   const int timeout = options_.is_private() && !client_process_ ? kLookAgainMs : -1;
@@ -69,6 +69,9 @@ void Server::run() {
       if (fd == session_ended_.get()) reap();
       for (size_t node = 0; node < nodes_.size(); ++node) {
         if (fd == nodes_[node].fd()) accept_client(node);
+      }
+      for (Session& session : sessions_) {
+        if (fd == session.fd()) session.look();
       }
     }
     if (options_.is_private() && sessions_.empty()) serving = false;
@@ -92,6 +95,8 @@ void Server::admit(Device& device, Descriptor socket) {
     const uint64_t one = 1;
     (void)!write(session_ended_.get(), &one, sizeof one);
   });
+  // Once: what is left to do then is the session's, whose thread may be waiting for what the client left running.
+  watch(sessions_.back().fd(), EPOLLRDHUP | EPOLLONESHOT);
 }
 
 void Server::reap() {
@@ -105,7 +110,7 @@ void Server::shut_down() {
   nodes_.clear(); // removed first: nobody new comes
   for (const auto& device : devices_) device->lose();
   for (Session& session : sessions_) session.hang_up();
-  // A program that runs for long does not hold up the end: memory is the kernel's to take back.
+  // What cannot be stopped half-way, like a long copy onto itself, does not hold up the end.
   std::thread([] {
     sleep(2);
     syscall(SYS_exit_group, 0);

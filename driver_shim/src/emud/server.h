@@ -26,7 +26,7 @@ class Server {
   void accept_client(size_t node);
   void admit(Device& device, Descriptor socket);
   void reap();
-  void watch(int fd);
+  void watch(int fd, uint32_t events);
   void shut_down();
 
   const Options options_;

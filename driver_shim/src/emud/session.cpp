@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -64,8 +65,11 @@ Session::Session(Device& device, Descriptor socket, uint32_t interface_version, 
     } catch (const std::exception& error) { // e.g. no memory on the host: this client goes, others stay
       log("client %d: session ended: %s", client_, error.what());
     }
-    for (const auto& [id, context] : contexts_) device_.context_destroy(context);
-    contexts_.clear();
+    while (!contexts_.empty()) {
+      const std::shared_ptr<Context> context = contexts_.begin()->second;
+      forget(context->id);
+      device_.context_destroy(context);
+    }
     hang_up();
     log("client %d left", client_);
     ended_ = true;
@@ -76,6 +80,18 @@ Session::Session(Device& device, Descriptor socket, uint32_t interface_version, 
 Session::~Session() { thread_.join(); }
 
 void Session::hang_up() { shutdown(socket_.get(), SHUT_RDWR); }
+
+void Session::look() {
+  pollfd socket{socket_.get(), POLLRDHUP, 0};
+  if (poll(&socket, 1, 0) <= 0) return;
+  const std::lock_guard lock(contexts_mutex_);
+  for (const auto& [id, context] : contexts_) context->stop();
+}
+
+void Session::forget(uint64_t context) {
+  const std::lock_guard lock(contexts_mutex_);
+  contexts_.erase(context);
+}
 
 bool Session::shake_hands() {
   ucred peer{};
@@ -171,13 +187,14 @@ Session::Answer Session::answer(const Request& request, std::vector<Descriptor>&
                       format("a client has at most %zu contexts, and they are all taken", kMaxContexts));
       }
       const auto made = device_.context_create(client_);
+      const std::lock_guard lock(contexts_mutex_);
       contexts_.emplace(made->id, made);
       out.reply.value = made->id;
       break;
     }
     case RequestKind::context_destroy: {
       const auto gone = context(request);
-      contexts_.erase(gone->id);
+      forget(gone->id);
       device_.context_destroy(gone);
       break;
     }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -22,6 +23,8 @@ class Session {
   Session(Device& device, Descriptor socket, uint32_t interface_version, std::function<void()> ended);
   ~Session(); // joins
   void hang_up(); // the client sees end of file
+  int fd() const { return socket_.get(); }
+  void look();    // stops the work of a client that has gone, whatever the session's thread waits for
   bool has_ended() const { return ended_; }
 
  private:
@@ -40,12 +43,14 @@ class Session {
   Answer queue_create(const Request& request);
   Answer program_load(const Request& request, const Descriptor& fd);
   std::shared_ptr<Context> context(const Request& request) const;
+  void forget(uint64_t context);
 
   Device& device_;
   const Descriptor socket_;
   const uint32_t interface_version_;
   pid_t client_ = 0;
-  std::map<uint64_t, std::shared_ptr<Context>> contexts_;
+  mutable std::mutex contexts_mutex_;
+  std::map<uint64_t, std::shared_ptr<Context>> contexts_; // changed by the session's thread
   std::atomic<bool> ended_{false};
   std::thread thread_;
 };

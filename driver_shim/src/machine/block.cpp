@@ -5,6 +5,15 @@
 #include <new>
 
 namespace emu::machine {
+namespace {
+
+/* Instructions between two looks at the limits: the slowest take the host about a millisecond each. */
+constexpr unsigned kInstructionsAtOnce = 64;
+/* Reading the clock costs as much as a small block, so it is done each time that this much work is behind: between
+ * one and some tens of milliseconds of the host's. */
+constexpr uint64_t kClockTicks = 1 << 20;
+
+}  // namespace
 
 std::byte* RegisterFile::reserve(size_t bytes) {
   if (bytes > bytes_) {
@@ -16,14 +25,15 @@ std::byte* RegisterFile::reserve(size_t bytes) {
 }
 
 Block::Block(const Program& p, const AddressSpace& a, const uint32_t g[3], std::span<const std::byte> arguments,
-             uint64_t budget, bool past_caches, RegisterFile& file)
+             const Limits& bounds, bool past_caches, RegisterFile& file)
     : program(p),
       space(a),
       args(arguments),
-      tick_budget(budget),
+      limits(bounds),
       streaming(past_caches),
       grid{g[0], g[1], g[2]},
-      file_(file.reserve(p.file_bytes())) {}
+      file_(file.reserve(p.file_bytes())),
+      clock_due_(kClockTicks) {}
 
 bool Block::run(uint64_t linear_index) {
   index[0] = static_cast<uint32_t>(linear_index % grid[0]);
@@ -31,11 +41,35 @@ bool Block::run(uint64_t linear_index) {
   index[2] = static_cast<uint32_t>(linear_index / grid[0] / grid[1]);
   std::memset(s, 0, sizeof s);
   vl = program.lanes();
+  ticks_before_ += ticks;
   ticks = 0;
   std::memset(unit_ticks, 0, sizeof unit_ticks);
-  if (program.clear_bytes() != 0) std::memset(file_, 0, program.clear_bytes());
-  for (const Step* step = program.first(); step != nullptr;) step = step->run(*this, step);
-  return fault.status == EMU_OK;
+  if (ended_early()) return false;
+  if (const uint32_t bytes = program.clear_bytes(); bytes != 0) {
+    std::memset(file_, 0, bytes);
+    ticks += (bytes + kClearBytesPerTick - 1) / kClearBytesPerTick;
+  }
+  const Step* step = program.first();
+  while (true) {
+    for (unsigned n = 0; n < kInstructionsAtOnce && step != nullptr; ++n) step = step->run(*this, step);
+    if (step == nullptr) return fault.status == EMU_OK;
+    if (ended_early()) return false;
+  }
+}
+
+/* True, with the fault noted, if the launch was cancelled or is out of time. */
+bool Block::ended_early() {
+  if (limits.cancelled != nullptr && limits.cancelled->load(std::memory_order_relaxed)) {
+    fault.status = EMU_ERROR_CONTEXT_LOST;
+    std::snprintf(fault.cause, sizeof fault.cause, "the launch was cancelled");
+    return true;
+  }
+  if (ticks_before_ + ticks < clock_due_) return false;
+  clock_due_ = ticks_before_ + ticks + kClockTicks;
+  if (std::chrono::steady_clock::now() < limits.deadline) return false;
+  fault.status = EMU_ERROR_LAUNCH_TIMEOUT;
+  std::snprintf(fault.cause, sizeof fault.cause, "the launch took longer than it may on the host");
+  return true;
 }
 
 const Step* Block::fail(const Step* step, emu_status status, uint64_t address, const char* format, ...) {

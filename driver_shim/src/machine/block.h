@@ -30,7 +30,7 @@ struct Tile {
 class Block {
  public:
   Block(const Program& program, const AddressSpace& space, const uint32_t grid[3], std::span<const std::byte> args,
-        uint64_t tick_budget, bool streaming, RegisterFile& file);
+        const Limits& limits, bool streaming, RegisterFile& file);
 
   /* False if the block faulted. `ticks` and `unit_ticks` are those of this block. */
   bool run(uint64_t linear_index);
@@ -58,7 +58,7 @@ class Block {
   const Program& program;
   const AddressSpace& space;
   const std::span<const std::byte> args;
-  const uint64_t tick_budget;
+  const Limits& limits;
   const bool streaming; /* stores go past the caches; whoever runs blocks fences at the end */
   const uint32_t grid[3];
   uint32_t index[3] = {};
@@ -76,7 +76,11 @@ class Block {
   alignas(64) std::byte repeated[3][kStep * 8];
 
  private:
+  bool ended_early();
+
   std::byte* file_;
+  uint64_t ticks_before_ = 0; /* of the blocks that were run */
+  uint64_t clock_due_;        /* in the same ticks: when the host's clock is read again */
 };
 
 }  // namespace emu::machine

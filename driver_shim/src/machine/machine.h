@@ -2,11 +2,13 @@
  *
  * Nothing here keeps global state, opens a file or reads the environment. A program that `load` accepted can do
  * no harm to the process that runs it: it reads and writes only pages that the address space allows, and it ends
- * within its tick budget. Results and ticks depend on the program, its arguments and memory, never on the host's
- * instruction set or number of threads. */
+ * within its limits. Results and ticks of a launch that was not ended early depend on the program, its arguments and
+ * memory, never on the host's instruction set, number of threads or speed. */
 #ifndef EMU_MACHINE_H
 #define EMU_MACHINE_H
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -49,6 +51,15 @@ struct Cost {
   uint64_t matrix_ticks = 0;
   uint64_t vector_ticks = 0;
   uint64_t memory_ticks = 0;
+};
+
+/* What ends a launch that is not done. The flag and the host's clock are looked at between instructions. */
+struct Limits {
+  uint64_t ticks = 0; /* of device time; beyond it the fault is EMU_ERROR_BUDGET */
+  /* Host time, where the fault is EMU_ERROR_LAUNCH_TIMEOUT: noticed within some tens of milliseconds. */
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  /* Who sets it wants the launch gone at once, and no result: the fault is EMU_ERROR_CONTEXT_LOST. */
+  const std::atomic<bool>* cancelled = nullptr;
 };
 
 /* Host instruction sets that the kernels are built for. All give the same bits. */
@@ -96,10 +107,11 @@ class Pool {
 };
 
 /* Runs the program over grid[0] * grid[1] * grid[2] blocks and returns when all are done. False, with `fault`
- * filled, when a block faults, the launch needs more than `tick_budget` ticks, the grid is empty or has more than
- * 2^40 blocks, or `args` is not args_bytes() long. `cost` is filled either way. */
+ * filled, when a block faults, the launch reaches one of its limits, the grid is empty or has more than 2^40 blocks,
+ * or `args` is not args_bytes() long. `cost` is filled either way. Throws std::bad_alloc when the host has no memory
+ * for registers; some blocks may have run then. */
 bool run(const Program&, const AddressSpace&, const uint32_t grid[3], std::span<const std::byte> args,
-         uint64_t tick_budget, Pool&, Cost&, Fault&);
+         const Limits&, Pool&, Cost&, Fault&);
 
 }  // namespace emu::machine
 

@@ -43,13 +43,13 @@ struct Tally {
 class Launch {
  public:
   Launch(const Program& program, const AddressSpace& space, const uint32_t grid[3], std::span<const std::byte> args,
-         uint64_t budget)
+         const Limits& limits)
       : program_(program),
         space_(space),
         grid_(grid),
         args_(args),
-        budget_(budget > kLaunchTicks ? budget - kLaunchTicks : 0),
-        budget_of_all_(budget_ > kNone / kCores ? kNone : budget_ * kCores),
+        limits_{limits.ticks > kLaunchTicks ? limits.ticks - kLaunchTicks : 0, limits.deadline, limits.cancelled},
+        budget_of_all_(limits_.ticks > kNone / kCores ? kNone : limits_.ticks * kCores),
         blocks_(uint64_t{grid[0]} * grid[1] * grid[2]),
         streaming_(blocks_ >= kStreamingLanes / program.lanes()) {}
 
@@ -65,6 +65,7 @@ class Launch {
     const uint64_t done = probe(pool.files[0], per_block);
     program_.kernels().stream_fence();
     if (done == blocks_) return;
+    for (RegisterFile& file : pool.files) file.reserve(program_.file_bytes()); /* may throw: not in a worker */
     const uint64_t fair = (blocks_ - done) / (threads * 4) + 1;
     const uint64_t chunk = std::min(fair, kChunk / (per_block + 1) + 1);
     next_.store(done);
@@ -89,16 +90,16 @@ class Launch {
       fault = fault_;
       return false;
     }
-    if (tally_.total <= budget_of_all_ && cost.ticks - kLaunchTicks <= budget_) return true;
+    if (tally_.total <= budget_of_all_ && cost.ticks - kLaunchTicks <= limits_.ticks) return true;
     fault = Fault{};
     fault.status = EMU_ERROR_BUDGET;
     std::snprintf(fault.cause, sizeof fault.cause, "the launch used %llu ticks or more, it may use %llu",
-                  static_cast<unsigned long long>(cost.ticks), static_cast<unsigned long long>(budget_ + kLaunchTicks));
+                  static_cast<unsigned long long>(cost.ticks), static_cast<unsigned long long>(limits_.ticks + kLaunchTicks));
     return false;
   }
 
  private:
-  Block make(RegisterFile& file) const { return Block(program_, space_, grid_, args_, budget_, streaming_, file); }
+  Block make(RegisterFile& file) const { return Block(program_, space_, grid_, args_, limits_, streaming_, file); }
 
   /* Does the first blocks on this thread until the rest is known to be worth waking workers for, or done. */
   uint64_t probe(RegisterFile& file, uint64_t& per_block) {
@@ -148,7 +149,7 @@ class Launch {
   const AddressSpace& space_;
   const uint32_t* grid_;
   const std::span<const std::byte> args_;
-  const uint64_t budget_;        /* of one core, launch cost taken off */
+  const Limits limits_;          /* ticks are of one core, launch cost taken off */
   const uint64_t budget_of_all_; /* beyond it some core is beyond its own, so the launch can be ended early */
   const uint64_t blocks_;
   const bool streaming_;
@@ -182,13 +183,13 @@ bool grid_ok(const uint32_t grid[3], Fault& fault) {
 }  // namespace
 
 bool run(const Program& program, const AddressSpace& space, const uint32_t grid[3], std::span<const std::byte> args,
-         uint64_t tick_budget, Pool& pool, Cost& cost, Fault& fault) {
+         const Limits& limits, Pool& pool, Cost& cost, Fault& fault) {
   cost = Cost();
   if (!grid_ok(grid, fault)) return false;
   if (args.size() != program.args())
     return refuse(fault, "arguments: expected the " + std::to_string(program.args()) + " bytes of .args, got " +
                              std::to_string(args.size()));
-  Launch launch(program, space, grid, args, tick_budget);
+  Launch launch(program, space, grid, args, limits);
   if (const std::unique_lock user(pool.state().user, std::try_to_lock); user.owns_lock()) {
     if (pool.threads() > 1) launch.spread(pool.state());
     else launch.alone(pool.state().files[0]);

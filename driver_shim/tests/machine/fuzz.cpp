@@ -177,7 +177,7 @@ class Fuzzer {
     const uint32_t grid[3] = {3, 1, 1};
     Cost cost;
     Fault fault;
-    if (run(program, space, grid, args, kBudget, pool_, cost, fault)) {
+    if (run(program, space, grid, args, Limits{.ticks = kBudget}, pool_, cost, fault)) {
       ++ran;
       if (cost.ticks > kBudget) return complain("used more than its budget");
     } else if (fault.status == EMU_OK || fault.cause[0] == 0) {

@@ -59,10 +59,14 @@ __attribute__((visibility("default"))) void machine_pool_end(void* pool) { delet
 __attribute__((visibility("default"))) int machine_run(const void* program, void* window, uint64_t bytes,
                                                        const uint8_t* pages, unsigned page_shift, const uint32_t* grid,
                                                        const void* args, size_t args_length, uint64_t budget,
-                                                       void* pool, Cost* cost, Fault* fault) {
+                                                       double seconds, const std::atomic<bool>* cancelled, void* pool,
+                                                       Cost* cost, Fault* fault) {
   const AddressSpace space{static_cast<std::byte*>(window), bytes, pages, page_shift};
+  const std::chrono::duration<double> most(seconds);
+  const Limits limits{budget, std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(most),
+                      cancelled};
   return run(*static_cast<const Program*>(program), space, grid, {static_cast<const std::byte*>(args), args_length},
-             budget, *static_cast<Pool*>(pool), *cost, *fault)
+             limits, *static_cast<Pool*>(pool), *cost, *fault)
              ? 1
              : 0;
 }

@@ -40,7 +40,7 @@ bool launches(const Program& program, Pool& pool) {
   for (uint32_t i = 0; i < kLaunches; ++i) {
     Cost cost;
     Fault fault;
-    if (!run(program, space, grid, args, uint64_t{1} << 40, pool, cost, fault)) {
+    if (!run(program, space, grid, args, Limits{.ticks = uint64_t{1} << 40}, pool, cost, fault)) {
       std::fprintf(stderr, "%s\n", fault.cause);
       return false;
     }

@@ -103,6 +103,12 @@ class BudgetError(FaultError):
     code = 10
 
 
+class LaunchTimeoutError(FaultError):
+    """A program took longer on the host than one launch may."""
+
+    code = 17
+
+
 class WaitTimeoutError(EmuError):
     code = 11
 

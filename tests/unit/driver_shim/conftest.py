@@ -13,7 +13,7 @@ from machine import Machine
 from qualify import process
 
 TREE = Path(__file__).parents[3]
-BUILD = TREE / "build" / "native"
+BUILD = TREE / "build" / "native" / "driver_shim"
 TARGETS = ("machine_c", "emu-as", "emu-objdump")
 
 

@@ -20,6 +20,7 @@ WHY_BYTES = 1024
 
 # emu_status of driver.h, as far as a program can give it
 INVALID_ARGUMENT, PAGE_FAULT, MISALIGNED, ILLEGAL_COMMAND, BUDGET = 1, 7, 8, 9, 10
+CONTEXT_LOST, LAUNCH_TIMEOUT = 12, 17
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -125,6 +126,8 @@ class Machine:
         level: int | None = None,
         threads: int = 1,
         budget: int = 1 << 40,
+        seconds: float = 600,
+        cancelled: c.c_bool | None = None,
     ) -> tuple[Cost, Fault | None]:
         program = self._load(binary, self.best_level() if level is None else level)
         cost, fault = CCost(), CFault()
@@ -139,6 +142,8 @@ class Machine:
                 args,
                 c.c_size_t(len(args)),
                 c.c_uint64(budget),
+                c.c_double(seconds),
+                None if cancelled is None else c.byref(cancelled),
                 self._pool(threads),
                 c.byref(cost),
                 c.byref(fault),

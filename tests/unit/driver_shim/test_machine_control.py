@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import math
 import struct
+import threading
+import time
+from ctypes import c_bool
 
 import numpy as np
 import pytest
-from machine import BUDGET, INVALID_ARGUMENT, PAGE_FAULT, PAGE_SHIFT, Cost, Fault, Machine, Memory
+from machine import (
+    BUDGET,
+    CONTEXT_LOST,
+    INVALID_ARGUMENT,
+    LAUNCH_TIMEOUT,
+    PAGE_FAULT,
+    PAGE_SHIFT,
+    Cost,
+    Fault,
+    Machine,
+    Memory,
+)
 from programs import COSTS
 
 EMPTY = ".lanes 64\nexit"
@@ -196,6 +210,41 @@ def test_a_program_ends_within_its_budget(machine: Machine, threads: int) -> Non
     assert fault is not None and fault.status == BUDGET
 
 
+ENDLESS = {
+    "one loop": (FOREVER, (1, 1, 1)),
+    "many blocks": (".lanes 64\nexit", (1 << 20, 1 << 20, 1)),
+    "no loop": (".lanes 4096\nconst.f64 v0, 1\n" + "exp.f64 v0, v0\n" * 60_000 + "exit", (8, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_launch_ends_at_its_deadline(machine: Machine, name: str, threads: int) -> None:
+    text, grid = ENDLESS[name]
+    memory = Memory(pages=2)
+    binary = machine.assemble(text)
+    start = time.monotonic()
+    _, fault = machine.run(binary, memory, grid=grid, budget=1 << 62, seconds=0.1, threads=threads)
+    assert fault is not None and fault.status == LAUNCH_TIMEOUT
+    assert 0.1 <= time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_launch_is_cancelled(machine: Machine, name: str, threads: int) -> None:
+    text, grid = ENDLESS[name]
+    memory, cancelled = Memory(pages=2), c_bool(False)
+    binary = machine.assemble(text)
+    timer = threading.Timer(0.1, setattr, (cancelled, "value", True))
+    start = time.monotonic()
+    timer.start()
+    _, fault = machine.run(
+        binary, memory, grid=grid, budget=1 << 62, cancelled=cancelled, threads=threads
+    )
+    assert fault is not None and fault.status == CONTEXT_LOST
+    assert 0.1 <= time.monotonic() - start < 2
+
+
 def test_the_budget_is_exact(machine: Machine) -> None:
     memory = Memory(pages=2)
     binary = machine.assemble(EMPTY)
@@ -294,3 +343,15 @@ def test_cores_share_the_blocks(machine: Machine) -> None:
         cost, _ = machine.run(machine.assemble(EMPTY), memory, grid=(blocks, 1, 1))
         assert cost.ticks == launch + -(-blocks // cores) * one
         assert cost.vector_ticks == blocks * one
+
+
+def test_cleared_registers_take_time(machine: Machine) -> None:
+    """A block that starts with cleared registers does as much as one that moves them."""
+    memory, lanes = Memory(pages=2), 4096
+    whole = [f".lanes {lanes}", "const.f64 v0, 1", "const.f64 v1, 1"]
+    varying = [*whole[:2], "const.i64 s0, 4096", "setvl s0, s0", whole[2], "exit"]
+    fixed = [whole[0], "const.i64 s0, 4096", "setvl s0, s0", *whole[1:], "exit"]
+    ticks = [
+        machine.run(machine.assemble("\n".join(text)), memory)[0].ticks for text in (varying, fixed)
+    ]
+    assert ticks[0] - ticks[1] >= 2 * lanes * 8 // COSTS["cost"]["clear_bytes_per_tick"]

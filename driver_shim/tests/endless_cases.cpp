@@ -1,0 +1,114 @@
+/* Launches that would not end by themselves: who may end them, how soon, and who goes on. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <vector>
+
+#include "harness.h"
+
+using namespace emu::test;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/* Far beyond every test's patience, and within the tick budget of `Served(kPatient)`. */
+constexpr int64_t kForever = INT64_MAX;
+const std::vector<std::string> kPatient{"--tick-budget", "18446744073709551615"};
+
+void launch_forever(const Setup& setup) {
+  emu_program* count = setup.program(kCount);
+  OK(api->queue_launch(setup.queue, count, kOneBlock, &kForever, sizeof kForever, 0, nullptr));
+}
+
+/* Returns when the command of `launch_forever` is what the engine works on. */
+void wait_until_it_runs(const Setup& setup) {
+  auto* stamp = setup.pinned<emu_timestamp>(1);
+  uint64_t sequence = 0;
+  OK(api->queue_timestamp(setup.queue, stamp, 0, &sequence));
+  OK(api->queue_synchronize(setup.queue, sequence, UINT64_MAX));
+  launch_forever(setup);
+  CHECK(api->queue_synchronize(setup.queue, sequence + 1, 50'000'000) == EMU_ERROR_TIMEOUT);
+}
+
+/* Another client's launch is served at once. */
+void others_are_served() {
+  const auto start = Clock::now();
+  Setup setup;
+  emu_program* empty = setup.program(kEmpty);
+  uint64_t sequence = 0;
+  OK(api->queue_launch(setup.queue, empty, kOneBlock, nullptr, 0, 0, &sequence));
+  OK(api->queue_synchronize(setup.queue, sequence, 5'000'000'000));
+  CHECK(Clock::now() - start < std::chrono::seconds(5));
+}
+
+}  // namespace
+
+CASE(endless_launch_times_out) {
+  std::vector<std::string> options = kPatient;
+  options.insert(options.end(), {"--launch-seconds", "1"});
+  const Served device(options);
+  Setup setup;
+  const auto start = Clock::now();
+  launch_forever(setup);
+  REFUSED(EMU_ERROR_LAUNCH_TIMEOUT, api->queue_synchronize(setup.queue, 1, 20'000'000'000));
+  const auto took = Clock::now() - start;
+  CHECK(took > std::chrono::milliseconds(900) && took < std::chrono::seconds(10));
+  const emu_error error = last_error();
+  CHECK(error.scope == EMU_SCOPE_CONTEXT && error.command == 1 && std::string(error.program) == "count");
+  SAYS(error.cause, "1 seconds");
+  others_are_served();
+}
+
+CASE(endless_launch_ends_with_its_client) {
+  const Served device(kPatient);
+  Client client([] {
+    Setup setup;
+    wait_until_it_runs(setup);
+    kill(getpid(), SIGKILL);
+  });
+  CHECK(WIFSIGNALED(client.wait()));
+  others_are_served();
+}
+
+CASE(endless_launch_ends_with_a_client_that_waits_for_it) {
+  // The session's thread is in a free that waits for the launch: somebody else has to see the client go.
+  const Served device(kPatient);
+  Client client([] {
+    Setup setup;
+    const uint64_t address = setup.alloc(65536);
+    wait_until_it_runs(setup);
+    std::printf("%d\n", getpid());
+    std::fflush(stdout);
+    (void)api->memory_free(setup.context, address);
+  });
+  CHECK(std::stoi(client.line()) == client.pid());
+  usleep(100'000);
+  kill(client.pid(), SIGKILL);
+  CHECK(WIFSIGNALED(client.wait()));
+  others_are_served();
+}
+
+CASE(endless_launch_ends_with_its_context) {
+  const Served device(kPatient);
+  const auto start = Clock::now();
+  {
+    Setup setup;
+    wait_until_it_runs(setup);
+  }
+  CHECK(Clock::now() - start < std::chrono::seconds(5));
+  others_are_served();
+}
+
+CASE(endless_launch_ends_with_emud) {
+  static Setup* setup = nullptr; // never ended in order: the device is gone
+  Served device(kPatient);
+  setup = new Setup;
+  wait_until_it_runs(*setup);
+  const auto start = Clock::now();
+  CHECK(device.end(SIGTERM) == 0);
+  CHECK(Clock::now() - start < std::chrono::seconds(1));
+  REFUSED(EMU_ERROR_DEVICE_LOST, api->queue_synchronize(setup->queue, 2, UINT64_MAX));
+}
