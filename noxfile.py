@@ -28,8 +28,8 @@ def select_pyenv() -> None:
     root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     mine = platform.python_version()
     found = {path.name for version in PYTHONS for path in root.glob(f"versions/{version}.*")}
-    if found:
-        os.environ.setdefault("PYENV_VERSION", ":".join([mine] * (mine in found) + sorted(found)))
+    if found and not os.environ.get("PYENV_VERSION"):
+        os.environ["PYENV_VERSION"] = ":".join([mine] * (mine in found) + sorted(found))
 
 
 select_pyenv()
