@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from packaging.version import Version
 
 from qualify import container, host, layers, matrix, sandbox
 from qualify import plain as plain_walls
 from qualify.engine import Engine, RoomKind
-from qualify.interpreter import Interpreter, transplant
+from qualify.errors import HostError
+from qualify.interpreter import Interpreter, Moved, transplant
 from qualify.room import RoomFacts, RoomSpec
 from qualify.stage import Stages
 from qualify.wheelhouse import Closure
@@ -41,11 +43,29 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """An image of a registry, by digest only: a tag moves."""
 
 
+class RoomImage(Image, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base system of a room. `glibc` is the version of its C library."""
+
+    glibc: Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d+$")]
+
+
 class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`containers/images.toml` as typed data."""
 
     build: Image
-    room: Annotated[tuple[Image, ...], msgspec.Meta(min_length=2)]
+    room: Annotated[tuple[RoomImage, ...], msgspec.Meta(min_length=2)]
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rooms of one Python are made of. `images` are two with an engine, else none.
+
+    `moved` is the copy of the interpreter for rooms that have not this Python of their own.
+    """
+
+    engine: Engine
+    interpreter: Interpreter
+    images: tuple[RoomImage, ...] = ()
+    moved: Moved | None = None
 
 
 def load(path: Path) -> Declaration:
@@ -53,50 +73,88 @@ def load(path: Path) -> Declaration:
     return matrix.load(path, Declaration)
 
 
-def prepare_rooms(
-    stages: Stages,
-    engine: Engine,
-    declaration: Declaration,
-    interpreter: Interpreter,
-    closure: Closure,
-    hidden: tuple[Path, ...],
-) -> tuple[RoomSpec, ...]:
-    """Two room specifications for `interpreter`'s Python, of two OSes where the engine has images.
+def choose_rooms(
+    stages: Stages, engine: Engine, declaration: Declaration, interpreter: Interpreter
+) -> Choice:
+    """Two rooms for `interpreter`'s Python, of two operating systems where the engine has images.
 
-    The first is the OS that has this Python of its own, if one has. `hidden` folders
-    (the checkout, at least) must be out of the rooms' reach. Images are made when
-    they are missing; cheap when nothing changed.
+    The first is the OS that has this Python of its own, if one has. Takes seconds, and
+    is asked before anything is built: HostError where the interpreter runs in too few.
     """
     match engine.kind:
         case RoomKind.DOCKER | RoomKind.PODMAN:
-            images = sorted(declaration.room, key=lambda image: image.python != interpreter.minor)
+            moved = transplant(stages, interpreter)
+            return Choice(
+                engine=engine,
+                interpreter=interpreter,
+                images=_that_run(declaration.room, interpreter, moved),
+                moved=moved,
+            )
+        case RoomKind.SANDBOX if not interpreter.of_system:
+            moved = transplant(stages, interpreter)
+            return Choice(engine=engine, interpreter=interpreter, moved=moved)
+        case RoomKind.SANDBOX | RoomKind.PLAIN:
+            return Choice(engine=engine, interpreter=interpreter)
+
+
+def _that_run(
+    declared: tuple[RoomImage, ...], interpreter: Interpreter, moved: Moved
+) -> tuple[RoomImage, ...]:
+    """The two images to take. A program runs with the C library that it was built for or newer."""
+    able = [
+        image
+        for image in declared
+        if image.python == interpreter.minor or Version(image.glibc) >= Version(moved.glibc)
+    ]
+    if len(able) < 2:
+        unable = ", ".join(
+            f"{image.name} has glibc {image.glibc}" for image in declared if image not in able
+        )
+        raise HostError(
+            f"{interpreter.executable} does not run in enough rooms",
+            expected=f"two rooms with glibc {moved.glibc} or newer, which it was built for",
+            got=unable,
+            mend=f"Take a Python {interpreter.minor} built for an older one (uv python install "
+            f"{interpreter.minor}), or pass --room sandbox",
+        )
+    return tuple(sorted(able, key=lambda image: image.python != interpreter.minor)[:2])
+
+
+def prepare_rooms(
+    stages: Stages, choice: Choice, closure: Closure, hidden: tuple[Path, ...]
+) -> tuple[RoomSpec, ...]:
+    """The specifications of two rooms, made of what was chosen.
+
+    `hidden` folders (the checkout, at least) must be out of the rooms' reach. Images are
+    made when they are missing; cheap when nothing changed.
+    """
+    engine = choice.engine
+    match engine.kind:
+        case RoomKind.DOCKER | RoomKind.PODMAN:
             return tuple(
-                _container_room(stages, engine, image, interpreter, closure, hidden)
-                for image in images[:2]
+                _container_room(stages, choice, image, closure, hidden) for image in choice.images
             )
         case RoomKind.SANDBOX:
-            make: Callable[[str, str], RoomSpec] = _sandbox_rooms(
-                stages, engine, interpreter, closure, hidden
-            )
+            make: Callable[[str, str], RoomSpec] = _sandbox_rooms(stages, choice, closure, hidden)
         case RoomKind.PLAIN:
-            make = _plain_rooms(stages, engine, interpreter, closure, hidden)
+            make = _plain_rooms(stages, choice, closure, hidden)
     first = make(f"{engine.kind.value}-1", "")
     return first, make(f"{engine.kind.value}-2", first.facts.name)
 
 
 def _container_room(
     stages: Stages,
-    engine: Engine,
-    image: Image,
-    interpreter: Interpreter,
+    choice: Choice,
+    image: RoomImage,
     closure: Closure,
     hidden: tuple[Path, ...],
 ) -> RoomSpec:
-    moved = None if image.python == interpreter.minor else transplant(stages, interpreter)
-    made = layers.room_image(stages, engine, image, moved, interpreter.minor, closure)
+    minor = choice.interpreter.minor
+    moved = None if image.python == minor else choice.moved
+    made = layers.room_image(stages, choice.engine, image, moved, minor, closure)
     facts = RoomFacts(
         name=image.name,
-        kind=engine.kind,
+        kind=choice.engine.kind,
         os_id=image.os_id,
         os_version=image.os_version,
         image=made.id,
@@ -105,19 +163,15 @@ def _container_room(
         kernel=platform.release(),
         isolation=container.ISOLATION,
     )
-    return _spec(engine, facts, hidden)
+    return _spec(choice.engine, facts, hidden)
 
 
 def _sandbox_rooms(
-    stages: Stages,
-    engine: Engine,
-    interpreter: Interpreter,
-    closure: Closure,
-    hidden: tuple[Path, ...],
+    stages: Stages, choice: Choice, closure: Closure, hidden: tuple[Path, ...]
 ) -> Callable[[str, str], RoomSpec]:
-    moved = transplant(stages, interpreter) if interpreter.movable else None
-    layer = layers.sandbox_layer(stages, moved, interpreter, closure)
-    binds = layers.sandbox_binds(moved, interpreter)
+    engine, interpreter = choice.engine, choice.interpreter
+    layer = layers.sandbox_layer(stages, choice.moved, interpreter, closure)
+    binds = layers.sandbox_binds(choice.moved, interpreter)
     system = platform.freedesktop_os_release()
 
     def make(name: str, repeat_of: str) -> RoomSpec:
@@ -141,12 +195,9 @@ def _sandbox_rooms(
 
 
 def _plain_rooms(
-    stages: Stages,
-    engine: Engine,
-    interpreter: Interpreter,
-    closure: Closure,
-    hidden: tuple[Path, ...],
+    stages: Stages, choice: Choice, closure: Closure, hidden: tuple[Path, ...]
 ) -> Callable[[str, str], RoomSpec]:
+    engine, interpreter = choice.engine, choice.interpreter
     system = platform.freedesktop_os_release()
 
     def make(name: str, repeat_of: str) -> RoomSpec:

@@ -30,7 +30,7 @@ from qualify.container import FIRST_PROCESS, LIMITS, OWNER_LABEL, remove, sweep
 from qualify.content import code_of, sha256_of
 from qualify.engine import Engine
 from qualify.errors import EngineError, HostError, RoomError
-from qualify.interpreter import Interpreter
+from qualify.interpreter import PROOF, Interpreter, Moved
 from qualify.sandbox import Sandbox, plan
 from qualify.stage import Output, Stages, key_of, locked
 from qualify.wheelhouse import Closure
@@ -59,7 +59,7 @@ def room_image(
     stages: Stages,
     engine: Engine,
     image: Image,
-    moved: Output | None,
+    moved: Moved | None,
     minor: str,
     closure: Closure,
 ) -> Layer:
@@ -107,7 +107,7 @@ def interpreter_image(
     client: docker.DockerClient,
     image: Image,
     base: Layer,
-    moved: Output,
+    moved: Moved,
     minor: str,
 ) -> Layer:
     """`base` with the `moved` interpreter in /opt/python/MINOR, proved by importing its modules."""
@@ -126,12 +126,6 @@ def interpreter_image(
             _commit(box, tag)
 
     return _ensure(stages, client, f"{image.name}-python{minor}", inputs, make)
-
-
-PROOF = (
-    "import bz2, ctypes, curses, ensurepip, hashlib, lzma, readline, sqlite3, ssl, uuid, venv, zlib"
-)
-"""What a moved interpreter must be able to import: each names a library of the system."""
 
 
 def _torch_image(
@@ -166,14 +160,14 @@ def install_words(python: str) -> tuple[list[str], ...]:
 
 
 def sandbox_binds(
-    moved: Output | None, interpreter: Interpreter
+    moved: Moved | None, interpreter: Interpreter
 ) -> tuple[tuple[Path, str, bool], ...]:
     """What a sandbox adds to the system's folders to have `interpreter`."""
     return ((moved.path, f"/opt/python/{interpreter.minor}", False),) if moved else ()
 
 
 def sandbox_layer(
-    stages: Stages, moved: Output | None, interpreter: Interpreter, closure: Closure
+    stages: Stages, moved: Moved | None, interpreter: Interpreter, closure: Closure
 ) -> Output:
     """The virtual environment of a sandbox, made inside one, so that its paths are right."""
     python = (

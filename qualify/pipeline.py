@@ -72,12 +72,13 @@ def prepare(
     chosen = engine.choose(room)
     stages.progress(f"rooms: {chosen.note}")
     declared = images.load(tree / "containers" / "images.toml")
+    choice = images.choose_rooms(stages, chosen, declared, found)
     closure = wheelhouse.fetch(stages, found, tree / "matrix" / "constraints.txt")
     wheels = build.build_wheels(stages, tree, closure, chosen, declared, found)
     check_cell(cell, wheels, closure)
     evidence_folder.mkdir(parents=True, exist_ok=True)
     hidden = (tree, evidence_folder)
-    rooms = images.prepare_rooms(stages, chosen, declared, found, closure, hidden)
+    rooms = images.prepare_rooms(stages, choice, closure, hidden)
     return Prepared(matrix=matrix, cell=cell, closure=closure, wheels=wheels, rooms=rooms)
 
 

@@ -101,7 +101,6 @@ def test_a_wheel_with_a_python_tag_has_its_python_in_the_key(
     assert f'"python":"{python.version}"' in entry
 
 
-@pytest.mark.skipif(not find().movable, reason="this session's Python is the distribution's")
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_moved_interpreter_runs_in_each_image(
     stages: Stages, declared: Declaration, docker: Engine, number: int

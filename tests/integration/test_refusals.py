@@ -69,9 +69,10 @@ def prepare(stages: Stages, kind: str) -> RoomSpec:
     except EngineError as error:
         pytest.skip(str(error))
     found = interpreter.find()
-    closure = wheelhouse.fetch(stages, found, TREE / "matrix" / "constraints.txt")
     declared = images.load(TREE / "containers" / "images.toml")
-    return images.prepare_rooms(stages, chosen, declared, found, closure, (TREE,))[0]
+    choice = images.choose_rooms(stages, chosen, declared, found)
+    closure = wheelhouse.fetch(stages, found, TREE / "matrix" / "constraints.txt")
+    return images.prepare_rooms(stages, choice, closure, (TREE,))[0]
 
 
 @pytest.fixture(scope="session", params=["docker", "sandbox"])

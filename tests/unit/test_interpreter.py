@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -28,20 +29,49 @@ def test_what_is_no_python_is_told() -> None:
         find(Path("/no/such/python"))
 
 
-def test_the_distributions_python_is_not_moved(tmp_path: Path) -> None:
-    system = msgspec.structs.replace(find(), prefix=Path("/usr"))
-    with pytest.raises(HostError, match=r"cannot be moved.*pyenv or uv"):
-        transplant(Stages(tmp_path, keep_free=0), system)
+SYSTEM = next(
+    (path for path in sorted(Path("/usr/bin").glob("python3.*")) if path.name[8:].isdigit()),
+    Path(sys.executable),
+)
+"""The distribution's own Python, whose parts lie all over /usr."""
 
 
-@pytest.mark.skipif(not find().movable, reason="this session's Python is the distribution's")
-def test_the_copy_runs_from_another_folder(tmp_path: Path) -> None:
-    found = find()
-    copy = transplant(Stages(tmp_path, keep_free=0), found).path
+@pytest.mark.parametrize("executable", [Path(sys.executable), SYSTEM])
+def test_the_copy_runs_from_another_folder(tmp_path: Path, executable: Path) -> None:
+    made = transplant(Stages(tmp_path, keep_free=0), find(executable))
     moved = tmp_path / "elsewhere"
-    copy.rename(moved)
+    made.path.rename(moved)
     program = "import sys, ssl, ctypes; print(sys.prefix); print(open('/proc/self/maps').read())"
     done = process.run([moved / "bin/python3", "-I", "-c", program], env={}, timeout=60)
     assert done.ok, done.stderr
-    assert done.stdout.splitlines()[0] == str(moved)
-    assert str(found.prefix) not in done.stdout, "a library of the original is mapped"
+    prefix, *maps = done.stdout.splitlines()
+    assert prefix == str(moved)
+    mapped = {Path(line.split()[-1]) for line in maps if ".so" in line}
+    outside = {path.name for path in mapped if not path.is_relative_to(moved)}
+    assert outside <= GLIBC, "a module or library of the original is mapped"
+    environment = tmp_path / "environment"
+    for words in (
+        [moved / "bin/python3", "-I", "-m", "venv", environment],
+        [environment / "bin/python", "-I", "-m", "pip", "--version"],
+    ):
+        done = process.run(words, env={}, timeout=120)
+        assert done.ok, done.stderr or done.stdout
+
+
+GLIBC = {
+    *("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libutil.so.1", "librt.so.1"),
+    *("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libgcc_s.so.1"),
+}
+
+
+def test_a_python_without_its_modules_is_told_and_not_moved(tmp_path: Path) -> None:
+    """As Debian's is without python3-venv: there is no ensurepip."""
+    stages = Stages(tmp_path, keep_free=0)
+    copy = transplant(stages, find()).path
+    shutil.rmtree(copy / f"lib/python{find().minor}/ensurepip")
+    lacking = find(copy / "bin/python3")
+    with pytest.raises(HostError, match=r"cannot be moved.*No module named 'ensurepip'"):
+        transplant(stages, lacking)
+    of_system = msgspec.structs.replace(lacking, prefix=Path("/usr"))
+    with pytest.raises(HostError, match=f"Install python{lacking.minor}-venv"):
+        transplant(stages, of_system)
