@@ -2,10 +2,13 @@
 
 A fresh virtual environment in a folder of its own, and commands that inherit
 nothing. It hides nothing of the machine and bounds nothing, and a record says so.
+Temporary files have a second folder, with a short path: the path of a Unix socket
+has 107 bytes (unix(7)), and a cache may lie deep.
 """
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +18,7 @@ from qualify.errors import RoomError
 from qualify.process import Completed
 from qualify.stage import remove_tree
 
+_LINK = "tmp"
 ISOLATION = ("nothing inherited from the caller's environment", "nothing else is kept apart")
 
 
@@ -28,6 +32,10 @@ class Plain:
         scratch.mkdir(parents=True, exist_ok=True)
         sweep(scratch)
         self._folder = Path(tempfile.mkdtemp(prefix=f"{owner.current().text()}-", dir=scratch))
+        self._temporary = Path("/tmp", f"q-{secrets.token_hex(4)}")
+        # The link first: what a killed run left is found by it.
+        (self._folder / _LINK).symlink_to(self._temporary)
+        self._temporary.mkdir(mode=0o700)
         self._open = False
 
     @property
@@ -37,6 +45,10 @@ class Plain:
     @property
     def work(self) -> str:
         return str(self._folder / "work")
+
+    @property
+    def temporary(self) -> str:
+        return str(self._temporary)
 
     def start(self) -> None:
         """Make the virtual environment and install the closure, offline."""
@@ -62,11 +74,18 @@ class Plain:
 
     def close(self) -> None:
         self._open = False
-        remove_tree(self._folder)
+        _remove(self._folder)
 
 
 def sweep(scratch: Path) -> None:
     """Remove the folders of runs that are dead."""
     for folder in scratch.iterdir():
         if owner.left_behind(folder.name.rpartition("-")[0]):
-            remove_tree(folder)
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    link = folder / _LINK
+    if link.is_symlink():
+        remove_tree(link.readlink())
+    remove_tree(folder)

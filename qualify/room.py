@@ -35,7 +35,6 @@ ENVIRONMENT = {
     "PATH": "/opt/venv/bin:/usr/local/bin:/usr/bin:/bin",
     "HOME": WORK,
     "LANG": "C.UTF-8",
-    "TMPDIR": "/tmp",
     "USER": "room",
 }
 
@@ -100,15 +99,16 @@ class Room:
     inside the room. A room that died raises RoomError from every method.
     """
 
-    def __init__(self, spec: RoomSpec, walls: Walls, *, python: str, work: str) -> None:
+    def __init__(
+        self, spec: RoomSpec, walls: Walls, *, python: str, work: str, temporary: str = "/tmp"
+    ) -> None:
         self.spec = spec
         self.python = python
         self.work = work
         self._walls = walls
-        self._environment = {**ENVIRONMENT, "HOME": work}
+        self._environment = {**ENVIRONMENT, "HOME": work, "TMPDIR": temporary}
         if python != PYTHON:  # a plain room's paths are the machine's
-            path = f"{posixpath.dirname(python)}:/usr/bin:/bin"
-            self._environment |= {"PATH": path, "TMPDIR": work}
+            self._environment["PATH"] = f"{posixpath.dirname(python)}:/usr/bin:/bin"
 
     @property
     def facts(self) -> RoomFacts:
@@ -239,7 +239,9 @@ def open_room(spec: RoomSpec) -> Room:
         case RoomKind.PLAIN:
             assert spec.interpreter and spec.wheelhouse and spec.scratch
             plain = Plain(spec.interpreter, spec.wheelhouse, spec.scratch)
-            return Room(spec, plain, python=plain.python, work=plain.work)
+            return Room(
+                spec, plain, python=plain.python, work=plain.work, temporary=plain.temporary
+            )
     return Room(spec, walls, python=PYTHON, work=WORK)
 
 

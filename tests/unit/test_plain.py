@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from qualify import owner
 from qualify.errors import RoomError
 from qualify.plain import Plain, sweep
 from qualify.wheelhouse import REQUIREMENTS, pin
@@ -50,6 +51,7 @@ def test_it_inherits_nothing_and_leaves_nothing(
     finally:
         room.close()
     assert room.died() and not list((tmp_path / "rooms").iterdir())
+    assert not Path(room.temporary).exists()
 
 
 def test_bytes_that_the_closure_does_not_name_are_not_installed(tmp_path: Path) -> None:
@@ -65,9 +67,26 @@ def test_bytes_that_the_closure_does_not_name_are_not_installed(tmp_path: Path) 
         room.close()
 
 
-def test_only_the_folders_of_dead_runs_are_swept(tmp_path: Path) -> None:
-    dead, live = tmp_path / "1.1.old-abc", tmp_path / f"{owner.current().text()}-abc"
-    dead.mkdir()
-    live.mkdir()
-    sweep(tmp_path)
-    assert live.is_dir() and not dead.exists()
+@pytest.fixture
+def left(tmp_path: Path) -> Iterator[Plain]:
+    """A room that is never closed."""
+    room = Plain(Path(sys.executable), tmp_path, tmp_path / "rooms")
+    yield room
+    room.close()
+
+
+def test_a_socket_fits_where_temporary_files_go(left: Plain) -> None:
+    pytest_folder = Path(left.temporary, "pytest-of-somebody/pytest-999", f"{'x' * 30}0")
+    pytest_folder.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(pytest_folder / "emu0"))
+
+
+def test_only_the_folders_of_dead_runs_are_swept(tmp_path: Path, left: Plain) -> None:
+    temporary = Path(left.temporary)
+    (live,) = (tmp_path / "rooms").iterdir()
+    sweep(tmp_path / "rooms")
+    assert live.is_dir() and temporary.is_dir()
+    dead = live.rename(live.with_name("1.1.old-abc"))
+    sweep(tmp_path / "rooms")
+    assert not dead.exists() and not temporary.exists()
