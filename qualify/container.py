@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import socket
 import threading
 import time
@@ -47,28 +48,29 @@ class Container:
         self._tmpfs = {work: f"size={work_bytes},mode=1777,exec"} if work_bytes else {}
         self._client: docker.DockerClient | None = None
         self._container: Any = None
+        self._ending = contextlib.ExitStack()
 
     def start(self) -> None:
         """Create and start it. Rooms that dead runs left behind are removed first."""
         self._client = self._engine.client()
+        self._ending.callback(self._client.close)
         sweep(self._client)
         memory = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.8)
-        with _engine_errors("start a room"):
-            self._container = self._client.containers.create(
-                self._image,
-                FIRST_PROCESS,
-                hostname="room",
-                network_mode="none",
-                cap_drop=["ALL"],
-                security_opt=["no-new-privileges"],
-                pids_limit=PROCESSES,
-                mem_limit=memory,
-                shm_size=SHM_BYTES,
-                ulimits=LIMITS,
-                tmpfs=self._tmpfs,
-                labels={OWNER_LABEL: owner.current().text()},
+        with engine_errors("start a room"):
+            self._container = self._ending.enter_context(
+                started(
+                    self._client,
+                    self._image,
+                    hostname="room",
+                    network_mode="none",
+                    cap_drop=["ALL"],
+                    security_opt=["no-new-privileges"],
+                    pids_limit=PROCESSES,
+                    mem_limit=memory,
+                    shm_size=SHM_BYTES,
+                    tmpfs=self._tmpfs,
+                )
             )
-            self._container.start()
 
     def execute(self, argv: Sequence[str], *, user: str, stdin: bytes, timeout: float) -> Completed:
         """Run `argv`; `timeout` ends it inside, and the socket's limit bounds a hung engine."""
@@ -130,39 +132,72 @@ class Container:
 
     def close(self) -> None:
         """Remove the container, whatever state it is in."""
-        container, self._container = self._container, None
-        client, self._client = self._client, None
-        if container is not None:
-            with _engine_errors("remove a room"):
-                remove(container)
-        if client is not None:
-            client.close()
+        self._container = self._client = None
+        with engine_errors("remove a room"):
+            self._ending.close()
+
+
+@contextlib.contextmanager
+def started(client: docker.DockerClient, image: str, **options: Any) -> Iterator[Any]:
+    """A running container of this run, removed whatever happens.
+
+    Its name is there before it is: a run that is interrupted while the engine makes it
+    never reads the engine's answer, and removes it all the same.
+    """
+    name = f"qualify-{secrets.token_hex(8)}"
+    late = False
+    try:
+        try:
+            container = client.containers.create(
+                image,
+                FIRST_PROCESS,
+                name=name,
+                ulimits=LIMITS,
+                labels={OWNER_LABEL: owner.current().text()},
+                **options,
+            )
+        except BaseException as error:
+            late = not isinstance(error, Exception)
+            raise
+        container.start()
+        yield container
+    finally:
+        remove(client, name, wait=LAG_SECONDS if late else 0)
 
 
 def sweep(client: docker.DockerClient) -> None:
     """Remove containers whose run is dead, told by their owner label."""
-    with _engine_errors("list rooms"):
+    with engine_errors("list rooms"):
         found = client.containers.list(
             all=True, filters={"label": OWNER_LABEL}, ignore_removed=True
         )
         for container in found:
             if owner.left_behind(container.labels.get(OWNER_LABEL, "")):
-                remove(container)
+                remove(client, container.id)
 
 
-def remove(container: Any) -> None:
-    """Remove it with what runs in it; one that is gone, or that another run removes, is fine."""
-    try:
-        container.remove(force=True, v=True)
-    except NotFound:
-        pass
-    except APIError as error:
-        if error.status_code != 409:
-            raise
+def remove(client: docker.DockerClient, name: str, *, wait: float = 0) -> None:
+    """Remove a container with what runs in it; one that another run removes is fine.
+
+    One that is not there may still be on its way for `wait` seconds.
+    """
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            client.api.remove_container(name, force=True, v=True)
+            return
+        except NotFound:
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(0.05)
+        except APIError as error:
+            if error.status_code != 409:
+                raise
+            return
 
 
 @contextlib.contextmanager
-def _engine_errors(what: str) -> Iterator[None]:
+def engine_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (APIError, DockerException, requests.RequestException) as error:

@@ -10,6 +10,7 @@ import contextlib
 import enum
 import os
 import socket
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -127,22 +128,24 @@ def _endpoints(kind: RoomKind) -> tuple[str, ...]:
 
 
 def _reachable(endpoint: str) -> str:
-    """Why nobody listens at `endpoint`, or "". Only a Unix socket can be looked at beforehand."""
-    if not endpoint.startswith("unix://"):
-        return ""
-    path = Path(endpoint.removeprefix("unix://"))
-    if not path.exists():
-        return f"no socket at {path}"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(ANSWER_SECONDS)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            return f"nothing listens at {path}"
-        except PermissionError:
-            return f"this user may not open {path}"
-        except OSError as error:
-            return f"{path}: {error}"
+    """Why nobody listens at `endpoint`, or "". Other than sockets, nothing can be looked at."""
+    where = urllib.parse.urlsplit(endpoint)
+    try:
+        if where.scheme == "unix":
+            if not Path(where.path).exists():
+                return f"no socket at {where.path}"
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                probe.settimeout(ANSWER_SECONDS)
+                probe.connect(where.path)
+        elif where.scheme in ("tcp", "http", "https") and where.hostname and where.port:
+            address = (where.hostname, where.port)
+            socket.create_connection(address, timeout=ANSWER_SECONDS).close()
+    except ConnectionRefusedError:
+        return f"nothing listens at {where.path or where.netloc}"
+    except PermissionError:
+        return f"this user may not open {where.path}"
+    except (OSError, ValueError) as error:
+        return f"{endpoint}: {error}"
     return ""
 
 
@@ -154,9 +157,17 @@ def _version(kind: RoomKind, endpoint: str) -> str:
         finally:
             client.close()
     except (DockerException, requests.RequestException) as error:
+        hangs = any(isinstance(e, (requests.Timeout, TimeoutError)) for e in _causes(error))
+        what = "accepts connections and does not answer" if hangs else "cannot be asked"
         raise EngineError(
-            f"{kind.value} accepts connections at {endpoint} and does not answer",
+            f"{kind.value} at {endpoint} {what}",
             expected=f"its version within {ANSWER_SECONDS} s",
             got=str(error).splitlines()[0] if str(error) else type(error).__name__,
             mend=f"Restart {kind.value}, or pass --room sandbox",
         ) from error
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import docker
 import msgspec
-import requests
 from docker.errors import DockerException, ImageNotFound
 
-from qualify import owner, process
-from qualify.container import FIRST_PROCESS, LIMITS, OWNER_LABEL, remove, sweep
+from qualify import process
+from qualify.container import OWNER_LABEL, engine_errors, started, sweep
 from qualify.content import code_of, sha256_of
 from qualify.engine import Engine
 from qualify.errors import EngineError, HostError, RoomError
@@ -221,7 +220,7 @@ def _ensure(
             found = _find(client, tag)
             if found is None:
                 stages.require_space(name)
-                with stages.announced(name), _engine_errors(f"make image {name}"):
+                with stages.announced(name), engine_errors(f"make image {name}"):
                     make(tag)
                     found = client.images.get(tag)
                 _bound(stages, client, keep=tag)
@@ -239,7 +238,7 @@ def _ensure(
 
 
 def _find(client: docker.DockerClient, tag: str) -> Any:
-    with _engine_errors("look for an image"):
+    with engine_errors("look for an image"):
         try:
             return client.images.get(tag)
         except ImageNotFound:
@@ -309,20 +308,8 @@ def step(
 ) -> Iterator[Any]:
     """A container in which a layer or a wheel is made; removed whatever happens."""
     sweep(client)
-    box = client.containers.create(
-        tag,
-        FIRST_PROCESS,
-        network_mode=network,
-        user=user,
-        volumes=volumes or {},
-        ulimits=LIMITS,
-        labels={OWNER_LABEL: owner.current().text()},
-    )
-    try:
-        box.start()
+    with started(client, tag, network_mode=network, user=user, volumes=volumes or {}) as box:
         yield box
-    finally:
-        remove(box)
 
 
 def shell(box: Any, words: Sequence[str]) -> str:
@@ -370,11 +357,3 @@ def _bound(stages: Stages, client: docker.DockerClient, *, keep: str) -> None:
             with contextlib.suppress(DockerException):  # in use by a container or a child image
                 client.images.remove(tag)
                 total -= size
-
-
-@contextlib.contextmanager
-def _engine_errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (DockerException, requests.RequestException) as error:
-        raise EngineError(f"the container engine could not {what}: {error}") from error

@@ -15,7 +15,7 @@ import pytest
 from engines import TREE
 
 from qualify import owner
-from qualify.container import OWNER_LABEL
+from qualify.container import OWNER_LABEL, started
 from qualify.engine import RoomKind
 from qualify.errors import RoomError
 from qualify.room import RoomSpec, open_room
@@ -193,6 +193,42 @@ def test_an_interrupted_run_leaves_nothing(spec: RoomSpec, number: signal.Signal
     if spec.engine.has_images:
         with spec.engine.open_client() as client:
             assert not client.containers.list(all=True, filters={"label": label})
+
+
+class Stop(BaseException):
+    """As the command line's own: no handler of errors catches it."""
+
+
+def test_an_interrupt_while_the_engine_makes_a_container_leaves_none(spec: RoomSpec) -> None:
+    """Interrupted later and later, until the container is there before the interrupt comes."""
+    if not spec.engine.has_images:
+        pytest.skip("no engine makes a sandbox")
+
+    def stop(*_: object) -> None:
+        raise Stop
+
+    label = {"label": f"{OWNER_LABEL}={owner.current().text()}"}
+    before = signal.signal(signal.SIGALRM, stop)
+    stopped = 0
+    try:
+        with spec.engine.open_client() as client:
+            for attempt in range(1, 200):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.02 * attempt)
+                    with started(client, spec.facts.image, network_mode="none"):
+                        signal.setitimer(signal.ITIMER_REAL, 0)
+                        break
+                except Stop:
+                    stopped += 1
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                assert client.containers.list(all=True, filters=label) == []
+            else:
+                pytest.fail("no attempt came to its end")
+            assert client.containers.list(all=True, filters=label) == []
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert stopped
 
 
 def descendants(pid: int) -> list[int]:

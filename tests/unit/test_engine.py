@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +30,7 @@ def silent(socket_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 @pytest.mark.parametrize("asked", ["auto", "docker"])
 def test_an_engine_that_hangs_is_an_error_soon(asked: str, silent: Path) -> None:
     start = time.monotonic()
-    with pytest.raises(EngineError, match=r"accepts connections .* does not answer") as caught:
+    with pytest.raises(EngineError, match=r"accepts connections and does not answer") as caught:
         engine.choose(asked)
     assert time.monotonic() - start < 10
     assert "--room sandbox" in str(caught.value)
@@ -60,6 +62,41 @@ def test_a_socket_that_nobody_listens_at_is_no_engine(
         server.bind(str(path))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     assert "docker: nothing listens" in engine.choose("auto").note
+
+
+@pytest.fixture
+def port() -> Iterator[socket.socket]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        yield server
+
+
+def test_a_port_that_nobody_listens_at_is_no_engine(
+    port: socket.socket, absent: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = f"127.0.0.1:{port.getsockname()[1]}"
+    monkeypatch.setenv("DOCKER_HOST", f"tcp://{where}")
+    assert f"docker: nothing listens at {where}" in engine.choose("auto").note
+    with pytest.raises(EngineError, match=f"no docker on this machine .nothing listens at {where}"):
+        engine.choose("docker")
+
+
+def test_something_else_that_answers_is_not_said_to_hang(
+    port: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = port.accept()
+                with connection:
+                    connection.sendall(b"SSH-2.0-not_an_engine\r\n")
+
+    port.listen(8)
+    threading.Thread(target=answer, daemon=True).start()
+    monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port.getsockname()[1]}")
+    with pytest.raises(EngineError, match="cannot be asked: expected its version"):
+        engine.choose("docker")
+    port.shutdown(socket.SHUT_RDWR)
 
 
 def test_an_unknown_word_names_those_that_are() -> None:
