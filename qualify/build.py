@@ -15,6 +15,7 @@ so the copy is what is digested: sources that change meanwhile are told and not 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import zipfile
@@ -109,21 +110,28 @@ def toolchain(stages: Stages, engine: Engine, image: Image) -> Toolchain:
         with engine.open_client(layers.STEP_SECONDS) as client:
             base = layers.base_image(stages, client, image)
         return Toolchain(text=base.tag, python=image.python, engine=engine, image=base.tag)
-    compiler = os.environ.get("CXX") or "c++"
-    if shutil.which(compiler) is None:
-        raise HostError(
-            "no C++ compiler",
-            expected="a C++20 compiler (GCC 10 or newer)",
-            got=f"no {compiler} on PATH",
-            mend="apt-get install g++, or set CXX",
-        )
-    said = process.run([compiler, "--version"], timeout=30).stdout.splitlines()[0]
+    said = host_compiler()
     tools = [f"{name} {version(name)}" for name in ("build", "cmake", "ninja", "scikit-build-core")]
     libc = str(os.confstr("CS_GNU_LIBC_VERSION"))
     chosen = [f"{name}={os.environ[name]}" for name in ("CC", "CXX") if name in os.environ]
     minor = f"{sys.version_info[0]}.{sys.version_info[1]}"
     text = "; ".join([said, *chosen, libc, host.software(), *tools])
     return Toolchain(text=text, python=minor)
+
+
+def host_compiler() -> str:
+    """What this machine's C++ compiler ($CXX, as CMake reads it, else c++) says of itself."""
+    words = shlex.split(os.environ.get("CXX", "")) or ["c++"]
+    if shutil.which(words[0]) is None:
+        raise HostError(f"there is no C++ compiler: {words[0]} is not installed")
+    done = process.run([*words, "--version"], timeout=30)
+    if not done.ok or not done.stdout:
+        raise HostError(
+            f"there is no C++ compiler: {shlex.join(words)} does not run",
+            expected="its version",
+            got=f"status {done.status}: {done.stderr.strip()[-300:]}",
+        )
+    return done.stdout.splitlines()[0]
 
 
 def torch_sdk(stages: Stages, closure: Closure) -> Output:

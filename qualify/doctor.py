@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from qualify import engine, process
+from qualify import build, engine, layers, process
+from qualify.engine import Engine
 from qualify.errors import EngineError, HostError
+from qualify.images import Declaration
 
 FREE_BYTES = 30 * 10**9  # the images of one Python and the caches, and what has to stay free
 
@@ -28,18 +29,23 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 def examine(cache: Path, pythons: tuple[str, ...]) -> Iterator[Finding]:
     """The findings, as they are found. `pythons` are the versions that the matrix has."""
     yield _room()
+    yield _git()
     yield _compiler()
-    yield _images()
-    for python in pythons:
-        path = shutil.which(f"python{python}")
-        yield Finding(
-            what=f"Python {python}",
-            ok=path is not None,
-            found=path or f"no python{python} on PATH",
-            mend=f"only nox -s qualify-{python} needs it",
-            needed=False,
-        )
+    yield _mmdebstrap()
+    yield from map(_python, pythons)
     yield _disk(cache)
+
+
+def demand(chosen: Engine, declaration: Declaration) -> None:
+    """Raise HostError for the first program that a run with `chosen` needs and lacks."""
+    findings = [_git()]
+    if not chosen.has_images:
+        findings.append(_compiler())
+    elif layers.lacks_base(chosen, (declaration.build, *declaration.room)):
+        findings.append(_mmdebstrap())
+    for finding in findings:
+        if not finding.ok:
+            raise HostError(finding.found, mend=finding.mend)
 
 
 def _room() -> Finding:
@@ -56,24 +62,41 @@ def _room() -> Finding:
     )
 
 
+def _git() -> Finding:
+    return _program("git", mend="apt install git: it lists the sources")
+
+
 def _compiler() -> Finding:
-    words = os.environ.get("CXX", "c++")
+    what, mend = "C++ compiler", "apt install g++ (10 or newer), or set CXX"
     try:
-        done = process.run([words, "--version"], timeout=30)
-        first = (done.stdout or done.stderr).strip().splitlines()[:1]
-        ok, found = done.ok, "".join(first)
+        return Finding(what=what, ok=True, found=build.host_compiler())
     except HostError as error:
-        ok, found = False, error.got
-    return Finding(what="C++ compiler", ok=ok, found=found, mend="apt install g++")
+        return Finding(what=what, ok=False, found=error.what, mend=mend)
 
 
-def _images() -> Finding:
-    path = shutil.which("mmdebstrap")
+def _mmdebstrap() -> Finding:
+    mend = "apt install mmdebstrap: container images are made with it"
+    return _program("mmdebstrap", mend=mend, needed=False)
+
+
+def _program(name: str, *, mend: str, needed: bool = True) -> Finding:
+    path = shutil.which(name)
+    found = path or f"{name} is not installed"
+    return Finding(what=name, ok=path is not None, found=found, mend=mend, needed=needed)
+
+
+def _python(version: str) -> Finding:
+    """A name on PATH is not enough: pyenv's stand there for versions that are not selected."""
+    path = shutil.which(f"python{version}")
+    done = process.run([path, "-I", "-c", ""], timeout=30) if path else None
+    found = path or f"no python{version} on PATH"
+    if done and not done.ok:
+        found = f"{path} does not run: {' '.join(done.stderr.split())[:200]}"
     return Finding(
-        what="mmdebstrap",
-        ok=path is not None,
-        found=path or "not on PATH",
-        mend="container images are made with it: apt install mmdebstrap",
+        what=f"Python {version}",
+        ok=done is not None and done.ok,
+        found=found,
+        mend=f"only nox -s qualify-{version} needs it",
         needed=False,
     )
 

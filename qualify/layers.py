@@ -78,8 +78,7 @@ def base_image(stages: Stages, client: docker.DockerClient, image: Image) -> Lay
     For a build image its tools are installed too, downloaded as wheels by this
     machine's pip, so that the image itself needs no network.
     """
-    inputs = {"image": msgspec.json.encode(image).decode(), "code": code_of("layers")}
-    name = f"{image.name}-base"
+    name, inputs = _base_inputs(image)
 
     def make(tag: str) -> None:
         raw = image.upstream or f"{tag}-raw"
@@ -99,6 +98,24 @@ def base_image(stages: Stages, client: docker.DockerClient, image: Image) -> Lay
                 client.images.remove(raw)
 
     return _ensure(stages, client, name, inputs, make)
+
+
+def lacks_base(engine: Engine, images: Sequence[Image]) -> bool:
+    """Whether a base system has to be made from packages."""
+    with engine.open_client() as client:
+        return any(
+            not image.upstream and _find(client, _tag(*_base_inputs(image))) is None
+            for image in images
+        )
+
+
+def _base_inputs(image: Image) -> tuple[str, dict[str, str]]:
+    inputs = {"image": msgspec.json.encode(image).decode(), "code": code_of("layers")}
+    return f"{image.name}-base", inputs
+
+
+def _tag(name: str, inputs: dict[str, str]) -> str:
+    return f"{REPOSITORY}/{name}:{key_of(name, inputs)[:16]}"
 
 
 def interpreter_image(
@@ -210,8 +227,7 @@ def _ensure(
 ) -> Layer:
     """The image tagged for `inputs`, made under a lock if the engine does not have it."""
     start = time.monotonic()
-    key = key_of(name, inputs)
-    tag = f"{REPOSITORY}/{name}:{key[:16]}"
+    tag = _tag(name, inputs)
     found = _find(client, tag)
     reused = found is not None
     if found is None:
@@ -228,7 +244,7 @@ def _ensure(
     stages.timings.append(
         Output(
             name=name,
-            key=key,
+            key=key_of(name, inputs),
             path=Path(tag),
             seconds=time.monotonic() - start,
             reused=reused,

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from packaging.version import Version
 
-from qualify import build, engine, evidence, gate, images, index, interpreter, wheelhouse
+from qualify import build, doctor, engine, evidence, gate, images, index, interpreter, wheelhouse
 from qualify.build import Wheel
 from qualify.claim import Asked, Question, Verdict
 from qualify.errors import BuildError, EvidenceError, HostError, InputError
@@ -72,6 +72,7 @@ def prepare(
     chosen = engine.choose(room)
     stages.progress(f"rooms: {chosen.note}")
     declared = images.load(tree / "containers" / "images.toml")
+    doctor.demand(chosen, declared)
     choice = images.choose_rooms(stages, chosen, declared, found)
     closure = wheelhouse.fetch(stages, found, tree / "matrix" / "constraints.txt")
     wheels = build.build_wheels(stages, tree, closure, chosen, declared, found)

@@ -3,7 +3,8 @@
 One class for every engine. A room holds nothing of this machine but what its
 specification names; it has no network, no added capability, a bounded number of
 processes and bounded memory (what a sandbox or a plain room lacks of this is in
-its facts). Entering it proves that the build tree cannot be reached. Leaving the
+its facts). Entering it proves that it is the system it was declared to be, and that
+the build tree cannot be reached. Leaving the
 context removes it, on an exception and on Ctrl-C too; rooms of runs that died
 are swept when the next one opens.
 """
@@ -40,7 +41,7 @@ ENVIRONMENT = {
 
 
 class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record says about a room. Known before the room is opened.
+    """What a record says about a room. Known before the room is opened, and proved by entering it.
 
     `repeat_of` names the other room where this one is a repeat on the same OS.
     """
@@ -56,6 +57,8 @@ class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
     kernel: str
     isolation: tuple[str, ...]
     repeat_of: str = ""
+    glibc: str = ""
+    """Version of the C library; empty in records of before it was written down."""
 
 
 class RoomSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +184,20 @@ class Room:
     def _inside(self, path: str) -> str:
         return posixpath.normpath(posixpath.join(self.work, path))
 
+    def _prove_declared(self) -> None:
+        """Raise RoomError if the system inside is not the one that the facts say."""
+        facts = self.facts
+        declared = [facts.os_id, facts.os_version, f"glibc {facts.glibc}"]
+        ask = '. /etc/os-release; echo "${ID:-linux}"; echo "$VERSION_ID"; getconf GNU_LIBC_VERSION'
+        done = self.run(["sh", "-c", ask], timeout=60)
+        if done.stdout.splitlines() != declared:
+            raise RoomError(
+                f"room {facts.name} is not the system that it is declared to be",
+                expected=", ".join(declared),
+                got=", ".join(done.stdout.splitlines()) or done.stderr.strip(),
+                mend="Mend its entry in containers/images.toml",
+            )
+
     def _prove_clean(self) -> None:
         """Raise RoomError if a hidden folder can be seen, under its own path or another."""
         mounts = self.run(["cat", "/proc/self/mountinfo"], timeout=60).stdout
@@ -206,6 +223,7 @@ class Room:
     def __enter__(self) -> Room:
         try:
             self._walls.start()
+            self._prove_declared()
             if self.spec.engine.kind is not RoomKind.PLAIN:
                 self._prove_clean()
         except BaseException:

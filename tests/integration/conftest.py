@@ -55,11 +55,13 @@ def spec(request: pytest.FixtureRequest, stages: Stages, declared: images.Declar
             made = layers.base_image(stages, client, image).id
     else:
         plan = sandbox.plan(hidden=[TREE])
+    here = platform.freedesktop_os_release()
     facts = RoomFacts(
         name=f"bare-{request.param}",
         kind=RoomKind(request.param),
-        os_id=image.os_id,
-        os_version=image.os_version,
+        os_id=image.os_id if made else here.get("ID", "linux"),
+        os_version=image.os_version if made else here.get("VERSION_ID", ""),
+        glibc=image.glibc if made else platform.libc_ver()[1],
         image=made,
         python="",
         torch="",

@@ -5,15 +5,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 import toy_packages
 from engines import engine_or_skip
 
-from qualify import build, layers
+from qualify import build, doctor, layers
 from qualify.build import PACKAGES, Package
 from qualify.container import OWNER_LABEL
 from qualify.engine import Engine
-from qualify.errors import BuildError
+from qualify.errors import BuildError, HostError
 from qualify.images import Declaration
 from qualify.interpreter import find, transplant
 from qualify.stage import Stages
@@ -117,3 +118,20 @@ def test_a_moved_interpreter_runs_in_each_image(
         with layers.step(client, layer.tag) as box:
             program = f"{layers.PROOF}; venv.create('/tmp/v', symlinks=True, with_pip=True)"
             layers.shell(box, [f"/opt/python/{python.minor}/bin/python3", "-I", "-c", program])
+
+
+def test_images_that_cannot_be_made_are_refused_before_anything_is_built(
+    docker: Engine, declared: Declaration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "git").symlink_to(str(shutil.which("git")))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    unmade = msgspec.structs.replace(declared.build, packages=("never-made",))
+    with pytest.raises(HostError, match=r"^mmdebstrap is not installed\. apt install mmdebstrap"):
+        doctor.demand(docker, msgspec.structs.replace(declared, build=unmade))
+    upstream = f"debian@sha256:{'0' * 64}"
+    named = msgspec.structs.replace(
+        declared,
+        build=msgspec.structs.replace(unmade, upstream=upstream),
+        room=tuple(msgspec.structs.replace(i, upstream=upstream) for i in declared.room),
+    )
+    doctor.demand(docker, named)

@@ -107,6 +107,30 @@ def test_a_room_that_shows_the_tree_does_not_open(spec: RoomSpec) -> None:
         open_room(leaky).__enter__()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"os_version": "99"}, "99, glibc "),
+        ({"os_id": "hurd"}, "hurd, "),
+        ({"glibc": "1.0"}, "1.0,"),
+    ],
+)
+def test_a_room_that_is_another_system_than_declared_does_not_open(
+    spec: RoomSpec, wrong: dict[str, str], told: str
+) -> None:
+    facts = msgspec.structs.replace(spec.facts, **wrong)
+    with (
+        pytest.raises(RoomError, match=f"declared to be: expected .*{told}.* got ") as caught,
+        open_room(msgspec.structs.replace(spec, facts=facts)),
+    ):
+        pass
+    assert f"{spec.facts.os_id}, {spec.facts.os_version}" in caught.value.got
+    if spec.engine.has_images:
+        with spec.engine.open_client() as client:
+            label = f"{OWNER_LABEL}={owner.current().text()}"
+            assert not client.containers.list(all=True, filters={"label": label})
+
+
 def test_a_full_disk_is_the_commands_error_and_not_the_rooms(
     spec: RoomSpec, tmp_path: Path
 ) -> None:

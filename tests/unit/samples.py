@@ -156,6 +156,7 @@ def room(name: str = "debian12", kind: RoomKind = RoomKind.DOCKER, os: str = "12
         kind=kind,
         os_id="debian",
         os_version=os,
+        glibc="2.36",
         image="sha256:" + "3" * 64,
         python="3.11.2",
         torch="2.13.0+cpu",
