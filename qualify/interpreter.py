@@ -97,7 +97,6 @@ def find(executable: Path = Path(sys.executable)) -> Interpreter:
             got=f"{done.status}: {done.stderr.strip()[-300:]}",
         )
     facts = msgspec.json.decode(done.stdout, type=dict[str, str])
-    # The base's standard library: that of a virtual environment's Python is the base's too.
     return Interpreter(
         executable=Path(facts["executable"]),
         prefix=Path(facts["prefix"]),
