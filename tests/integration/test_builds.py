@@ -19,7 +19,7 @@ from qualify.images import Declaration
 from qualify.interpreter import find, transplant
 from qualify.stage import Stages
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]  # images are made on the way
 NO_TORCH = PACKAGES[:2]
 
 

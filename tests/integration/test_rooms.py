@@ -21,7 +21,7 @@ from qualify.errors import RoomError
 from qualify.room import RoomSpec, open_room
 from qualify.sandbox import Sandbox, plan
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]  # images are made on the way
 
 
 def test_a_command_runs_in_a_clean_environment(
