@@ -176,7 +176,7 @@ def _copy(interpreter: Interpreter, libraries: dict[str, Path], folder: Path) ->
 
 
 def _prove(executable: Path, interpreter: Interpreter) -> None:
-    done = process.run([executable, "-I", "-c", PROOF], env={}, timeout=60)
+    done = process.run([executable, "-I", "-B", "-c", PROOF], env={}, timeout=60)
     if not done.ok:
         package = f"python{interpreter.minor}-venv" if interpreter.of_system else "what it lacks"
         raise HostError(
