@@ -91,12 +91,12 @@ def _python(version: str) -> Finding:
     done = process.run([path, "-I", "-c", ""], timeout=30) if path else None
     found = path or f"no python{version} on PATH"
     if done and not done.ok:
-        found = f"{path} does not run: {' '.join(done.stderr.split())[:200]}"
+        found = f"{path} does not run: {''.join(done.stderr.strip().splitlines()[:1])}"
     return Finding(
         what=f"Python {version}",
         ok=done is not None and done.ok,
         found=found,
-        mend=f"only nox -s qualify-{version} needs it",
+        mend=f"only nox -s qualify-{version} needs it, and selects it where pyenv has it",
         needed=False,
     )
 
