@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import msgspec
@@ -103,10 +104,11 @@ def test_a_wheel_with_a_python_tag_has_its_python_in_the_key(
 
 
 @pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("executable", [sys.executable, "/usr/bin/python3"])
 def test_a_moved_interpreter_runs_in_each_image(
-    stages: Stages, declared: Declaration, docker: Engine, number: int
+    stages: Stages, declared: Declaration, docker: Engine, number: int, executable: str
 ) -> None:
-    image, python = declared.room[number], find()
+    image, python = declared.room[number], find(Path(executable))
     if image.python == python.minor:
         pytest.skip(f"{image.name} has this Python of its own")
     moved = transplant(stages, python)
