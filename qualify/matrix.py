@@ -107,13 +107,27 @@ class Tier(_Strict, frozen=True, kw_only=True):
     room_kinds: Annotated[tuple[RoomKind, ...], msgspec.Meta(min_length=1)]
 
 
+class CellFact(_Strict, frozen=True, kw_only=True):
+    """A field of the cell that a required check finds out too, under the name `detail`.
+
+    Where the two differ, it is `layer` that can change it.
+    """
+
+    field: Literal["stepping", "firmware", "driver", "architecture"]
+    check: CheckId
+    detail: Text
+    layer: Layer
+
+
 class Gates(_Strict, frozen=True, kw_only=True):
-    """matrix/gates.toml: gates, where their failures go, and tiers from weak to strong."""
+    """matrix/gates.toml: gates, where their failures go, tiers from weak to strong, and what
+    of a cell is found out."""
 
     gates: tuple[Gate, ...]
     owners: dict[Layer, Text]
     routes: tuple[Route, ...]
     tiers: tuple[Tier, ...]
+    cell_facts: tuple[CellFact, ...] = ()
 
     def __post_init__(self) -> None:
         numbers = [gate.number for gate in self.gates]
@@ -127,6 +141,11 @@ class Gates(_Strict, frozen=True, kw_only=True):
             for id in gate.required:
                 if not id.startswith(f"gate{gate.number}."):
                     raise ValueError(f"gate {gate.number} requires {id}, a check of another gate")
+        for fact in self.cell_facts:
+            if fact.check not in self.gates[int(fact.check[4])].required:
+                raise ValueError(
+                    f"{fact.field} is found by {fact.check}: expected a required check"
+                )
 
     def tier(self, name: str) -> Tier:
         for tier in self.tiers:

@@ -18,11 +18,13 @@ The rules, in order. Each one that does not hold is a reason, and one reason ref
  7. Every check that the matrix requires of the gate was planned.
  8. Every planned check passed in every case, or a waiver that is live today turns exactly
     its outcome. Only `expected failure` and `skipped` can be waived.
- 9. Every obligation of the tier is shown, in every room, by a passed check whose kind of
+ 9. What the cell says of the device, its machine and its images is what the checks and the
+    rooms found, and all gates of a room ran in the same one.
+10. Every obligation of the tier is shown, in every room, by a passed check whose kind of
     statement may carry a claim.
-10. Enough clean rooms agree, on enough distinct operating systems. A room of a kind that the
+11. Enough clean rooms agree, on enough distinct operating systems. A room of a kind that the
     tier does not take does not count: that is the ceiling of what it can show.
-11. A gate that the tier asks for whole and that is not built is `not run`, and refuses,
+12. A gate that the tier asks for whole and that is not built is `not run`, and refuses,
     whatever some of its checks have shown.
 
 Nothing is a claim unless every rule holds; so to take evidence away never helps. A reason
@@ -35,7 +37,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping
 
-from qualify import evidence
+from qualify import agreement, evidence
+from qualify.agreement import Disagreement
 from qualify.claim import Asked, Question, Reason, Row, Verdict
 from qualify.errors import EvidenceError
 from qualify.evidence import Record
@@ -137,7 +140,7 @@ class _Court:
                 )
 
     def hear(self, asked: Asked, index: Index, records: Mapping[str, bytes]) -> None:
-        """Rules 3 to 8, for one gate in one room."""
+        """Rules 3 to 9, for one gate in one room."""
         gate = self.gates.gates[asked.gate]
         entries = [
             entry
@@ -168,8 +171,8 @@ class _Court:
             return
         self.heard.add((asked.room, asked.gate))
         for _, record in found:
-            self.rooms[asked.room] = record.predicate.room
             self._judge(gate, record, asked.room)
+            self._agree(gate, record, asked.room)
         self._count(gate, found, asked.room)
 
     def _admit(self, entry: Entry, records: Mapping[str, bytes]) -> Record | None:
@@ -252,8 +255,34 @@ class _Court:
             if whole or check.id in self.tier.checks:
                 self._judge_check(check, record, room)
 
+    def _agree(self, gate: Gate, record: Record, room: str) -> None:
+        """Rule 9. A check that has a reason of its own may have said nothing for it."""
+        here = record.predicate.room
+        if (before := self.rooms.setdefault(room, here)) != here:
+            self.refuse(
+                Layer.EVIDENCE,
+                f"the gate ran in another room: expected {before}, got {here}",
+                "run all gates in the same room",
+                gate=gate.number,
+                room=room,
+            )
+        blamed = {reason.check for reason in self.reasons if reason.room == room}
+        for found in agreement.of_checks(self.question.cell, self.gates.cell_facts, record):
+            if found.check not in blamed:
+                self._disagree(found, gate=gate.number, room=room)
+
+    def _disagree(self, found: Disagreement, *, gate: int | None = None, room: str = "") -> None:
+        self.refuse(
+            found.layer,
+            f"the cell is not what ran: {found.field}: expected {found.expected}, got {found.got}",
+            "run the gates on what the cell says, or claim the cell that ran",
+            gate=gate,
+            check=found.check,
+            room=room,
+        )
+
     def _judge_check(self, check: Planned, record: Record, room: str) -> None:
-        """Rule 8, and what the check shows for rule 9."""
+        """Rule 8, and what the check shows for rule 10."""
         outcomes = case_outcomes(check, record.predicate.attempts)
         if worst(outcomes) is Outcome.PASSED:
             if check.kind in self.policy.claim_kinds:
@@ -313,7 +342,7 @@ class _Court:
         )
 
     def check_gates(self) -> None:
-        """Rule 11, and that no room left out a gate."""
+        """Rule 12, and that no room left out a gate."""
         for gate in self.gates.gates:
             rooms = {room for room, number in self.heard if number == gate.number}
             if not rooms:
@@ -345,14 +374,18 @@ class _Court:
                     )
 
     def check_rooms(self) -> None:
-        """Rule 10, unless a room is missing for a reason that was given already."""
+        """Rules 9 and 11, unless a room is missing for a reason that was given already."""
         if {asked.room for asked in self.question.asked} - set(self.rooms):
             return
-        for what, expected, got in _rooms_short(self.tier, self.rooms):
+        short = _rooms_short(self.tier, self.rooms)
+        for what, expected, got in short:
             self.refuse(Layer.PIPELINE, f"{what}: expected {expected}, got {got}", _ROOM_MEND)
+        if not short:
+            for found in agreement.of_rooms(self.question.cell, self.rooms):
+                self._disagree(found)
 
     def check_obligations(self) -> None:
-        """Rule 9, unless a room has a reason of its own, of which this would be the echo."""
+        """Rule 10, unless a room has a reason of its own, of which this would be the echo."""
         blamed = {reason.room for reason in self.reasons}
         for room in sorted(set(self.rooms) - blamed):
             missing = set(self.tier.obligations) - self.shown.get(room, set())

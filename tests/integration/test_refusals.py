@@ -25,7 +25,7 @@ from qualify.container import OWNER_LABEL
 from qualify.engine import RoomKind
 from qualify.errors import EngineError
 from qualify.gate import Inputs
-from qualify.matrix import Cells, Gates, Layer, load
+from qualify.matrix import CellFact, Cells, Gates, Layer, load
 from qualify.process import run
 from qualify.room import RoomSpec
 from qualify.stage import Stages, cache_root
@@ -42,12 +42,13 @@ distinct_os = 1
 room_kinds = ["docker", "podman", "sandbox", "plain"]
 """
 SUITE = """
-import os, pathlib, time
+import os, pathlib, platform, time
 import pytest
 def check(id): return pytest.mark.check(id, obligations=["B1"], kind="focused test")
 @check("gate0.a.one")
-def test_one():
+def test_one(detail):
     import sample_of_a_wheel
+    detail(machine=platform.machine())
 @check("gate0.a.two")
 def test_two():
     {two}
@@ -120,8 +121,14 @@ class Lab:
         (folder / "gates.toml").write_text(text)
         gates = load(folder / "gates.toml", Gates)
         health = msgspec.structs.replace(gates.gates[0], required=("gate0.a.one",))
-        self.gates = msgspec.structs.replace(gates, gates=(health, *gates.gates[1:]))
+        machine = CellFact(
+            field="architecture", check="gate0.a.one", detail="machine", layer=Layer.PIPELINE
+        )
+        self.gates = msgspec.structs.replace(
+            gates, gates=(health, *gates.gates[1:]), cell_facts=(machine,)
+        )
         self.cell = load(TREE / "matrix" / "cells.toml", Cells).cells[0]
+        self.images: tuple[str, ...] = ()  # those of the rooms, unless a test says others
         self.asked: list[Asked] = []
 
     def suite(self, two: str = "pass", text: str | None = None) -> None:
@@ -141,6 +148,8 @@ class Lab:
         )
 
     def run(self, spec: RoomSpec) -> Verdict:
+        images = self.images or (f"{spec.facts.os_id}{spec.facts.os_version}",)
+        self.cell = msgspec.structs.replace(self.cell, images=images)
         inputs = self.inputs(spec)
         pipeline.run_gate(inputs, self.evidence, self.stages)
         self.asked = [Asked(spec.facts.name, 0, inputs.key)]
@@ -207,6 +216,20 @@ def test_a_skipped_check(lab: Lab, spec: RoomSpec) -> None:
     ((check, layer, what),) = reasons(lab.run(spec))
     assert (check, layer) == ("gate0.a.two", Layer.DRIVER)
     assert what == "skipped: Skipped: no time"
+
+
+def test_a_cell_of_another_machine(lab: Lab, spec: RoomSpec) -> None:
+    lab.cell = msgspec.structs.replace(lab.cell, architecture="riscv64")
+    ((check, layer, what),) = reasons(lab.run(spec))
+    assert (check, layer) == ("gate0.a.one", Layer.PIPELINE)
+    assert "architecture: expected riscv64, got " in what
+
+
+def test_a_cell_of_another_image(lab: Lab, container: RoomSpec) -> None:
+    lab.images = ("ubuntu24.04",)
+    ((_, layer, what),) = reasons(lab.run(container))
+    assert layer is Layer.PIPELINE
+    assert "images: expected ubuntu24.04, got debian1" in what
 
 
 def test_a_gate_that_does_not_end(lab: Lab, spec: RoomSpec) -> None:

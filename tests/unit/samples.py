@@ -16,6 +16,7 @@ from qualify.engine import RoomKind
 from qualify.evidence import Host, Predicate, Record
 from qualify.matrix import (
     Cell,
+    CellFact,
     EvidenceKind,
     Gate,
     Gates,
@@ -91,14 +92,36 @@ GATES = Gates(
             room_kinds=(RoomKind.DOCKER, RoomKind.PODMAN),
         ),
     ),
+    cell_facts=tuple(
+        CellFact(field=field, check="gate0.a.one", detail=detail, layer=layer)
+        for field, detail, layer in (
+            ("stepping", "stepping", Layer.HARDWARE),
+            ("firmware", "firmware", Layer.FIRMWARE),
+            ("driver", "driver", Layer.DRIVER),
+            ("architecture", "machine", Layer.PIPELINE),
+        )
+    ),
 )
 POLICY = Policy(claim_kinds=(StatementKind.FOCUSED_TEST, StatementKind.WORKLOAD_RESULT))
 
 
 Events = list[dict[str, Any]]
+DETAIL = {
+    "path": "native",
+    "stepping": CELL.stepping,
+    "firmware": CELL.firmware,
+    "driver": CELL.driver,
+    "machine": CELL.architecture,
+}
 
 
-def check(id: str, *outcomes: str, cases: Sequence[str] = ("",), **more: Any) -> dict[str, Any]:
+def check(
+    id: str,
+    *outcomes: str,
+    cases: Sequence[str] = ("",),
+    detail: dict[str, Any] = DETAIL,
+    **more: Any,
+) -> dict[str, Any]:
     """A check and what became of its cases: one outcome, or one for each case; "" for not run."""
     planned = {
         "id": id,
@@ -109,7 +132,11 @@ def check(id: str, *outcomes: str, cases: Sequence[str] = ("",), **more: Any) ->
         **more,
     }
     given = outcomes or ("passed",)
-    return {"plan": planned, "outcomes": list(given) * (len(cases) if len(given) == 1 else 1)}
+    return {
+        "plan": planned,
+        "outcomes": list(given) * (len(cases) if len(given) == 1 else 1),
+        "detail": detail,
+    }
 
 
 def events(*checks: dict[str, Any], gate: int = 0, end: int | None = 0) -> Events:
@@ -137,7 +164,7 @@ def events(*checks: dict[str, Any], gate: int = 0, end: int | None = 0) -> Event
                     "outcome": outcome,
                     "seconds": 0.5,
                     "message": "" if outcome == "passed" else "why",
-                    "detail": {"path": "native"},
+                    "detail": made["detail"],
                     "command": made["plan"]["command"],
                 }
             )
@@ -150,12 +177,12 @@ def jsonl(lines: Iterable[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
-def room(name: str = "debian12", kind: RoomKind = RoomKind.DOCKER, os: str = "12") -> RoomFacts:
+def room(name: str = "debian12", kind: RoomKind = RoomKind.DOCKER, os: str = "") -> RoomFacts:
     return RoomFacts(
         name=name,
         kind=kind,
         os_id="debian",
-        os_version=os,
+        os_version=os or name.removeprefix("debian"),
         glibc="2.36",
         image="sha256:" + "3" * 64,
         python="3.11.2",
@@ -221,7 +248,9 @@ class World:
         self.asked.append(Asked(place, gate, key))
         return name
 
-    def fill(self, *, kind: RoomKind = RoomKind.DOCKER, **reports: Events) -> World:
+    def fill(
+        self, *, kind: RoomKind = RoomKind.DOCKER, cell: Cell = CELL, **reports: Events
+    ) -> World:
         """Two rooms with gates 0, 1 and 7 passed, but for the gates named (gate0=...)."""
         assert set(reports) <= {"gate0", "gate1", "gate7"}
         for name, os in (("debian12", "12"), ("debian13", "13")):
@@ -230,7 +259,7 @@ class World:
                 if gate == 7:
                     usual.append(check("gate7.install.offline"))
                 lines = reports.get(f"gate{gate}") or events(*usual, gate=gate)
-                self.add(jsonl(lines), gate, room(name, kind, os))
+                self.add(jsonl(lines), gate, room(name, kind, os), cell=cell)
         return self
 
     def decide(self, tier: str = "experimental", **changes: Any) -> Verdict:

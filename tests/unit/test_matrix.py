@@ -18,6 +18,9 @@ def test_the_files_of_this_checkout() -> None:
     gates = matrix.load(MATRIX / "gates.toml", Gates)
     assert [tier.name for tier in gates.tiers] == ["experimental", "release"]
     assert gates.tier("release").gates == tuple(range(8))
+    assert sorted(fact.field for fact in gates.cell_facts) == [
+        *("architecture", "driver", "firmware", "stepping")
+    ]
     cells = matrix.load(MATRIX / "cells.toml", Cells)
     for python in ("3.10", "3.11", "3.12", "3.13"):
         assert cells.for_python(python).python == python
@@ -99,6 +102,7 @@ def test_a_bad_file_is_named_to_the_line(
         ('hardware = "hardware team"', "", "expected an owner for each layer"),
         ("built = false", "built = true", "gate 3 is built: expected required checks"),
         ('"gate1.copy.roundtrip"', '"gate2.copy.roundtrip"', "a check of another gate"),
+        ('"gate0.identity.read",', "", "stepping is found by gate0.identity.read: expected a req"),
     ],
 )
 def test_gates_that_contradict_themselves(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from samples import check, events, jsonl
+from samples import DETAIL, check, events, jsonl
 
 from qualify import report
 from qualify.errors import EvidenceError
@@ -22,7 +22,7 @@ def test_whole_report() -> None:
     facts = report.parse(jsonl(lines()))
     assert (facts.gate, facts.device, facts.end) == (0, "emu", 0)
     assert [attempt.outcome for attempt in facts.attempts] == [Outcome.PASSED, Outcome.SKIPPED]
-    assert facts.attempts[0].detail == {"path": "native"}
+    assert facts.attempts[0].detail == DETAIL
 
 
 def test_no_bytes_are_a_gate_that_never_planned() -> None:

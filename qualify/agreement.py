@@ -1,0 +1,66 @@
+"""Whether a cell is what its records say ran. Pure: evidence in, disagreements out.
+
+A cell is written by a person. The device says its own stepping and firmware, the machine in
+the room its architecture, and a room's image which system it is. Where the two differ, or
+where nothing says it, the evidence is not about the cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from qualify.engine import RoomKind
+from qualify.evidence import Record
+from qualify.matrix import Cell, CellFact, Layer
+from qualify.room import RoomFacts
+
+
+class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of the cell, what it says, and what was found."""
+
+    field: str
+    expected: str
+    got: str
+    layer: Layer
+    check: str = ""
+
+
+def of_checks(cell: Cell, facts: Iterable[CellFact], record: Record) -> Iterator[Disagreement]:
+    """Where checks that the record has attempts of found another device than the cell's.
+
+    Every attempt has to say the same; of checks that the gate did not plan nothing is said.
+    """
+    planned = {check.id for check in record.predicate.planned}
+    for fact in facts:
+        expected = str(getattr(cell, fact.field))
+        found = {
+            str(attempt.detail[fact.detail])
+            for attempt in record.predicate.attempts
+            if attempt.id == fact.check and fact.detail in attempt.detail
+        }
+        if fact.check in planned and found != {expected}:
+            yield Disagreement(
+                field=fact.field,
+                expected=expected,
+                got=" and ".join(sorted(found)) or "nothing",
+                layer=fact.layer,
+                check=fact.check,
+            )
+
+
+def of_rooms(cell: Cell, rooms: Mapping[str, RoomFacts]) -> Iterator[Disagreement]:
+    """Where the rooms that were made from images are not one of each of the cell's images.
+
+    A sandbox is of the machine's own system, which its record names and no cell lists.
+    """
+    kinds = (RoomKind.DOCKER, RoomKind.PODMAN)
+    found = {f"{f.os_id}{f.os_version}" for f in rooms.values() if f.kind in kinds}
+    if found and found != set(cell.images):
+        yield Disagreement(
+            field="images",
+            expected=" and ".join(sorted(cell.images)),
+            got=" and ".join(sorted(found)),
+            layer=Layer.PIPELINE,
+        )

@@ -1,0 +1,98 @@
+"""A cell that is not what ran is refused: each field, with its layer, both values and its check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import CELL, DETAIL, GATES, World, check, events, jsonl, make_record, room
+
+from qualify.agreement import of_checks, of_rooms
+from qualify.claim import Reason, Verdict
+from qualify.engine import RoomKind
+from qualify.matrix import Layer
+
+FIELDS = [(fact.field, fact.detail, fact.layer) for fact in GATES.cell_facts]
+field = pytest.mark.parametrize(("field", "detail", "layer"), FIELDS)
+
+
+def the_reason(verdict: Verdict) -> Reason:
+    """The one thing that two rooms have against the claim."""
+    assert not verdict.claim
+    assert len({msgspec.structs.replace(reason, room="") for reason in verdict.reasons}) == 1
+    return verdict.reasons[0]
+
+
+@field
+@pytest.mark.parametrize("ran", ["other", None])
+def test_what_a_check_found_is_not_what_the_cell_says(
+    tmp_path: Path, field: str, detail: str, layer: Layer, ran: str | None
+) -> None:
+    said = {**DETAIL, detail: ran}
+    if ran is None:
+        del said[detail]
+    lines = events(check("gate0.a.one", detail=said))
+    reason = the_reason(World(tmp_path).fill(gate0=lines).decide())
+    expected = f"expected {getattr(CELL, field)}, got {ran or 'nothing'}"
+    assert reason.what == f"the cell is not what ran: {field}: {expected}"
+    assert (reason.layer, reason.gate, reason.check) == (layer, 0, "gate0.a.one")
+
+
+@given(st.data())
+def test_no_value_but_the_cells_own_agrees(data: st.DataObject) -> None:
+    fact = data.draw(st.sampled_from(GATES.cell_facts))
+    expected = getattr(CELL, fact.field)
+    values = st.one_of(st.text(), st.integers(), st.none(), st.just(expected))
+    first, second = data.draw(values), data.draw(values)
+    cases = [{**DETAIL, fact.detail: value} for value in (first, second)]
+    lines = events(check("gate0.a.one", cases=("x", "y")))
+    attempts = [line for line in lines if line["event"] == "check"]
+    for line, detail in zip(attempts, cases, strict=True):
+        line["detail"] = detail
+    found = list(of_checks(CELL, GATES.cell_facts, make_record(jsonl(lines))))
+    assert bool(found) == ((first, second) != (expected, expected))
+
+
+def test_a_failed_check_is_not_blamed_twice(tmp_path: Path) -> None:
+    lines = events(check("gate0.a.one", "failed", detail={}), end=1)
+    assert the_reason(World(tmp_path).fill(gate0=lines).decide()).what == "failed: why"
+
+
+@pytest.mark.parametrize(
+    ("images", "kind", "agree"),
+    [
+        (("debian12", "debian13"), RoomKind.DOCKER, True),
+        (("debian13", "debian12"), RoomKind.PODMAN, True),
+        (("debian12", "ubuntu24.04"), RoomKind.DOCKER, False),
+        (("debian12",), RoomKind.DOCKER, False),
+        (("debian12", "debian13", "ubuntu24.04"), RoomKind.DOCKER, False),
+        (("ubuntu24.04",), RoomKind.SANDBOX, True),
+    ],
+)
+def test_the_images_are_those_of_the_rooms(
+    tmp_path: Path, images: tuple[str, ...], kind: RoomKind, agree: bool
+) -> None:
+    cell = msgspec.structs.replace(CELL, images=images)
+    rooms = {name: room(name, kind) for name in ("debian12", "debian13")}
+    assert (list(of_rooms(cell, rooms)) == []) == agree
+    if not agree:
+        world = World(tmp_path, cell=cell).fill(kind=kind, cell=cell)
+        reason = the_reason(world.decide())
+        assert reason.layer is Layer.PIPELINE
+        expected = " and ".join(sorted(images))
+        assert f"images: expected {expected}, got debian12 and debian13" in reason.what
+
+
+@pytest.mark.parametrize("changed", [{"image": "sha256:" + "9" * 64}, {"os_version": "13"}])
+def test_all_gates_of_a_room_ran_in_the_same_one(tmp_path: Path, changed: dict[str, Any]) -> None:
+    world = World(tmp_path).fill()
+    lines = jsonl(events(check("gate1.a.one"), gate=1))
+    world.asked = [asked for asked in world.asked if (asked.room, asked.gate) != ("debian12", 1)]
+    world.add(lines, 1, msgspec.structs.replace(room(), **changed), key="9" * 64)
+    reason = the_reason(world.decide())
+    assert reason.what.startswith("the gate ran in another room")
+    assert (reason.layer, reason.gate, reason.room) == (Layer.EVIDENCE, 1, "debian12")
