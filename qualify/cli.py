@@ -22,7 +22,7 @@ import typer
 from rich.console import Console
 
 from qualify import ask, doctor, evidence, index, pipeline, show
-from qualify.errors import HostError, InputError, QualifyError
+from qualify.errors import HostError, InputError, QualifyError, host_errors
 from qualify.stage import Stages, cache_root
 from qualify.verdict import decide as decide_verdict
 
@@ -205,7 +205,7 @@ def _stopping() -> Iterator[None]:
 def main() -> None:
     """The program `qualify`."""
     try:
-        with _stopping():
+        with _stopping(), host_errors("cannot go on"):
             app()
     except QualifyError as error:
         err.print(f"error: {error}", markup=False)

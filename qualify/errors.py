@@ -8,6 +8,9 @@ status, so that a script can tell the causes apart.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+from collections.abc import Iterator
 from typing import ClassVar
 
 
@@ -72,3 +75,23 @@ class ChangedError(QualifyError):
     """Something changed while a run was using it, so that the run would say nothing about it."""
 
     exit_status = 17
+
+
+_ELSEWHERE = "with QUALIFY_CACHE and --evidence"
+_MENDS = {
+    errno.EACCES: f"Give this user the right to it, or name a folder of its own {_ELSEWHERE}",
+    errno.ENOENT: "If it was there, something removed it during the run: run again",
+    errno.ENOSPC: f"Free some disk, or name folders on a larger one {_ELSEWHERE}",
+    errno.EROFS: f"Name folders that can be written {_ELSEWHERE}",
+}
+_MENDS |= {errno.EPERM: _MENDS[errno.EACCES], errno.EDQUOT: _MENDS[errno.ENOSPC]}
+
+
+@contextlib.contextmanager
+def host_errors(what: str) -> Iterator[None]:
+    """What the operating system refuses inside is a HostError: `what`, the cause, and a mend."""
+    try:
+        yield
+    except OSError as error:
+        mend = _MENDS.get(error.errno or 0, "What was finished is kept: run again")
+        raise HostError(f"{what}: {error}", mend=mend) from error

@@ -124,6 +124,13 @@ def read(folder: Path) -> Index:
     return verify(lines or b"", head, public)
 
 
+def require(folder: Path) -> None:
+    """Raise EvidenceError where `append` would: before hours of work, not after it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        _whole(folder, _signer(folder))
+
+
 def append(
     folder: Path, *, record: str, key: str, cell: str, room: str, gate: int, now: datetime.datetime
 ) -> Entry:
@@ -138,12 +145,7 @@ def append(
         if not (folder / HEAD).exists() and not _bytes(path):
             write_whole(path, b"")
             _write_head(folder, signer, Head(count=0, last=FIRST))
-        index = read(folder)
-        if index.problems:
-            raise EvidenceError(
-                f"{path}: {index.problems[0]}",
-                mend="Restore the evidence folder from a copy, or start a new one",
-            )
+        index = _whole(folder, signer)
         previous = index.head or FIRST
         entry = Entry(
             sequence=len(index.entries) + 1,
@@ -164,6 +166,20 @@ def append(
             os.fsync(file.fileno())
         _write_head(folder, signer, Head(count=entry.sequence, last=digest(line)))
         return entry
+
+
+def _whole(folder: Path, signer: CryptoSigner) -> Index:
+    """The index, if there is nothing wrong with it and `signer` may go on with it."""
+    index = read(folder)
+    problem = index.problems[0] if index.problems else ""
+    if index.key_id not in ("", signer.public_key.keyid):
+        problem = f"it was signed with another key than {folder / PRIVATE}"
+    if problem:
+        raise EvidenceError(
+            f"{folder / LINES}: {problem}",
+            mend="Restore the evidence folder from a copy, or start a new one",
+        )
+    return index
 
 
 def _open(head: bytes, public: bytes) -> tuple[Head, str]:
@@ -203,7 +219,10 @@ def _signer(folder: Path) -> CryptoSigner:
             made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
             mode=0o600,
         )
-    key = load_pem_private_key(private.read_bytes(), None)
+    try:
+        key = load_pem_private_key(private.read_bytes(), None)
+    except ValueError as error:
+        raise EvidenceError(f"{private} is not a private key: {error}") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise EvidenceError(f"{private}", expected="an ed25519 key", got=type(key).__name__)
     return CryptoSigner(key)

@@ -94,7 +94,9 @@ def qualify(
     today: datetime.date,
 ) -> Verdict:
     """Build, install and run what `tier` asks for on the cell of `python`, and decide."""
-    asked = read_matrix(tree).gates.tier(tier)  # before the work: a wrong word costs no build
+    # Before the work: a wrong word or a damaged index costs no build.
+    asked = read_matrix(tree).gates.tier(tier)
+    index.require(evidence_folder)
     made = prepare(tree, evidence_folder, stages, python=python, room=room)
     plan = plan_gates(
         tree, made.matrix.gates, asked, made.cell, made.wheels, made.closure, made.rooms

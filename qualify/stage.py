@@ -34,7 +34,7 @@ from pathlib import Path
 import msgspec
 
 from qualify.content import File, differences, digest_of, survey
-from qualify.errors import ChangedError, HostError
+from qualify.errors import ChangedError, HostError, host_errors
 
 Progress = Callable[[str], None]
 """Called with one plain line about what is going on now; never with secrets."""
@@ -110,7 +110,7 @@ class Stages:
             ):
                 if not folder.is_dir():
                     self.require_space(name)
-                    with self.announced(name):
+                    with self.announced(name), host_errors(f"stage {name}"):
                         self._fill(folder, dict(inputs), work)
                     reused = False
         output = Output(
@@ -133,7 +133,7 @@ class Stages:
         try:
             work(temporary)
             entry = Entry(inputs=inputs, bytes=_size(temporary), files=survey(temporary))
-            _write_entry(folder, entry)
+            _entry_of(folder).write_bytes(msgspec.json.encode(entry))
             temporary.rename(folder)
         finally:
             remove_tree(temporary)
@@ -153,11 +153,11 @@ class Stages:
             if found != known:
                 with _locked(_lock_of(folder), wait=None) as taken:
                     if taken:
-                        _write_entry(folder, msgspec.structs.replace(entry, files=found))
+                        _refresh(folder, msgspec.structs.replace(entry, files=found))
             os.utime(_entry_of(folder))
             return entry
         if not held:
-            os.close(self._held.pop(folder))
+            self._let_go(folder)
         self._discard(folder, changed[0] if entry else _entry_of(folder).name)
         return None
 
@@ -165,15 +165,17 @@ class Stages:
         """Take the shared lock, if the output is there."""
         if not folder.is_dir():
             return False
-        handle = _open_lock(_use_of(folder))
+        self._let_go(folder)  # of a cache that was removed
+        handle = self._held[folder] = _open_lock(_use_of(folder))
         fcntl.flock(handle, fcntl.LOCK_SH)
-        if not (folder.is_dir() and _same_file(handle, _use_of(folder))):
+        if folder.is_dir() and _same_file(handle, _use_of(folder)):
+            return True
+        self._let_go(folder)
+        return False
+
+    def _let_go(self, folder: Path) -> None:
+        if (handle := self._held.pop(folder, None)) is not None:
             os.close(handle)
-            return False
-        if (before := self._held.get(folder)) is not None:  # of a cache that was removed
-            os.close(before)
-        self._held[folder] = handle
-        return True
 
     def _discard(self, folder: Path, changed: str) -> None:
         """Remove a damaged output, unless a run is using it."""
@@ -261,9 +263,8 @@ class Stages:
 
     def close(self) -> None:
         """Let go of the outputs; another run may then evict them."""
-        for handle in self._held.values():
-            os.close(handle)
-        self._held.clear()
+        for folder in list(self._held):
+            self._let_go(folder)
 
 
 def cache_root(tree: Path) -> Path:
@@ -278,8 +279,9 @@ def key_of(name: str, inputs: Mapping[str, str]) -> str:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove `folder` whole, also where a tool left subfolders without permissions."""
+    """Remove `folder` whole, also where a tool left subfolders without permissions, or a file."""
     if not folder.is_dir():
+        folder.unlink(missing_ok=True)
         return
     with contextlib.suppress(PermissionError):
         shutil.rmtree(folder)
@@ -307,8 +309,9 @@ def _read_entry(folder: Path) -> Entry | None:
         return None
 
 
-def _write_entry(folder: Path, entry: Entry) -> None:
-    temporary = folder.with_name(f".{folder.name}.json")
+def _refresh(folder: Path, entry: Entry) -> None:
+    """Write down the new marks of files that were read again; whole, or not at all."""
+    temporary = folder.with_name(f".{folder.name}.tmp")
     temporary.write_bytes(msgspec.json.encode(entry))
     temporary.replace(_entry_of(folder))
 

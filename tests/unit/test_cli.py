@@ -184,3 +184,37 @@ def test_an_edited_index_is_told(tree: Path) -> None:
     done = decide(tree)
     assert done.status == 1
     assert "line 2 does not follow" in done.stdout
+
+
+PLACES = {
+    "mount -t tmpfs -o ro none $0": "Read-only file system",
+    "mount -t tmpfs -o nr_inodes=1 none $0": "No space left on device",
+    "chmod 500 $0": "Permission denied",
+}
+
+
+@pytest.mark.parametrize("which", ["cache", "evidence"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, place: str, which: str) -> None:
+    """A real one, in a mount namespace; root gives up its right to write where it may not."""
+    folders = {name: tmp_path / name for name in ("cache", "evidence")}
+    folders[which].mkdir()
+    folders = {name: folder / "new" for name, folder in folders.items()}
+    words = [sys.executable, "-m", "qualify", "run", "--tree", TREE, "--room", "plain"]
+    words += ["--evidence", folders["evidence"]]
+    drop = "setpriv --bounding-set -dac_override,-dac_read_search"
+    done = run(
+        [
+            *("unshare", "--map-root-user", "--mount"),
+            *("sh", "-ec", f'{place}; exec {drop} "$@"', folders[which].parent, *words),
+        ],
+        env={**os.environ, "QUALIFY_CACHE": str(folders["cache"])},
+        cwd=TREE,
+        timeout=60,
+    )
+    if "unshare failed" in done.stderr:
+        pytest.skip("this host refuses namespaces")
+    assert done.status == 12, done.stderr
+    assert PLACES[place] in done.stderr and "--evidence" in done.stderr
+    assert str(folders[which]) in done.stderr
+    assert "Traceback" not in done.stderr

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import itertools
 import json
 import multiprocessing
+import shutil
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
-from samples import NOW
+from samples import NOW, interrupted_at
 
 from qualify import index
 from qualify.errors import EvidenceError
@@ -185,3 +189,59 @@ def test_two_processes_append(tmp_path: Path) -> None:
     found = index.read(tmp_path)
     assert found.problems == ()
     assert [entry.sequence for entry in found.entries] == list(range(1, 21))
+
+
+def test_a_good_index_and_a_new_one_can_be_gone_on_with(folder: Path, tmp_path: Path) -> None:
+    before = index.read(folder)
+    index.require(folder)
+    assert index.read(folder) == before
+    index.require(tmp_path / "new")
+    add(tmp_path / "new")
+    assert index.read(tmp_path / "new").problems == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        (index.LINES, b"", "cut off: expected 3 lines, got 0"),
+        (index.HEAD, b"{}", "head is not signed"),
+        (index.PRIVATE, None, "index.pem is not there"),
+        (index.PRIVATE, b"junk", "index.pem is not a private key"),
+    ],
+)
+def test_what_cannot_be_gone_on_with_is_told_before_and_at_an_append(
+    folder: Path, name: str, data: bytes | None, message: str
+) -> None:
+    if data is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(data)
+    for act in (index.require, add):
+        with pytest.raises(EvidenceError, match=message):
+            act(folder)
+
+
+def test_the_key_of_another_index_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    add(other)
+    (other / index.PRIVATE).replace(folder / index.PRIVATE)
+    for act in (index.require, add):
+        with pytest.raises(EvidenceError, match="signed with another key than"):
+            act(folder)
+    assert len(index.read(folder).entries) == 3
+
+
+def test_an_append_that_is_interrupted_anywhere_loses_nothing(folder: Path) -> None:
+    before = index.read(folder).entries
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a disk syncs much more slowly
+    for number in itertools.count(1):
+        with tempfile.TemporaryDirectory(dir=memory) as name:
+            copy = Path(name) / "evidence"
+            shutil.copytree(folder, copy)
+            with contextlib.suppress(KeyboardInterrupt), interrupted_at(number):
+                add(copy, "d")
+                break
+            assert index.read(copy).entries[:3] == before
+            add(copy, "e")
+            assert index.read(copy).entries[:3] == before
+    assert number > 20

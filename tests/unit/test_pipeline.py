@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from samples import CELL, GATES, check, events, jsonl, make_record, room
+from samples import CELL, GATES, TODAY, check, events, jsonl, make_record, room
 from test_gate import inputs
 
 from qualify import evidence, gate, index, pipeline
 from qualify.build import Wheel
-from qualify.errors import BuildError, HostError, InputError
+from qualify.errors import BuildError, EvidenceError, HostError, InputError
 from qualify.evidence import Record
 from qualify.gate import Inputs
 from qualify.stage import Stages
@@ -141,6 +141,23 @@ def test_what_is_planned(tmp_path: Path) -> None:
         plan = pipeline.plan_gates(tmp_path, GATES, asked, CELL, wheels, closure(), specs)
         found = [(made.room.facts.name, made.gate.number) for made in plan]
         assert found == [(name, gate) for name in ("debian12", "debian13") for gate in numbers]
+
+
+def test_a_damaged_index_is_told_before_any_work(tmp_path: Path, stages: Stages) -> None:
+    folder = tmp_path / "evidence"
+    index.require(folder)
+    (folder / index.LINES).write_text("junk")
+    with pytest.raises(EvidenceError, match="the index has no head"):
+        pipeline.qualify(
+            Path(__file__).parents[2],
+            folder,
+            stages,
+            python="3.99",  # where it goes on, this is what it meets first
+            tier="experimental",
+            room="auto",
+            today=TODAY,
+        )
+    assert stages.timings == []
 
 
 def test_a_missing_interpreter_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

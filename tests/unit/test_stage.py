@@ -168,6 +168,12 @@ def test_a_cache_that_is_removed_meanwhile_is_made_again(tmp_path: Path) -> None
     assert again.path.exists(), "it is held again, so that nobody evicts it"
 
 
+def test_what_the_disk_refuses_names_the_stage(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match=r"stage a: .*No space left on device. Free some disk"):
+        cache(tmp_path).make("a", {}, lambda folder: Path("/dev/full").write_text("x") and None)
+    assert not list((tmp_path / "stages/a").glob("*/"))
+
+
 def test_a_full_disk_is_said_before_work_starts(tmp_path: Path) -> None:
     stages = cache(tmp_path, keep_free=10**18)
     with pytest.raises(HostError, match=r"too full: expected at least .* GB free, got"):
