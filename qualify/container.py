@@ -89,7 +89,9 @@ class Container:
             handle._sock.settimeout(timeout + GRACE_SECONDS)
             # What came together with the answer's head lies in the reader's buffer, and no more in
             # the socket that the SDK gives: to read there would lose the first of the output.
-            out, err = exchange(handle._sock, handle._response.raw._fp.fp, stdin)
+            # The answer closes its reader itself, and complains later where that is closed already.
+            with handle._sock, contextlib.closing(handle._response):
+                out, err = exchange(handle._sock, handle._response.raw._fp.fp, stdin)
             status = api.exec_inspect(started)["ExitCode"]
         except TimeoutError as error:
             raise RoomError(f"the engine did not end {argv[0]} within its time") from error
@@ -207,7 +209,8 @@ def engine_errors(what: str) -> Iterator[None]:
 def exchange(stream: socket.socket, reader: BinaryIO, stdin: bytes) -> tuple[bytes, bytes]:
     """Feed `stdin` and collect what comes back, in the frames of Docker's attach format.
 
-    `reader` is the buffered reader over `stream`, from where the answer's head was read.
+    `reader` is the buffered reader over `stream`, from where the answer's head was read. Both
+    are the caller's to close.
     """
 
     def feed() -> None:
@@ -219,7 +222,6 @@ def exchange(stream: socket.socket, reader: BinaryIO, stdin: bytes) -> tuple[byt
     if stdin:
         feeder.start()
     collected: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
-    with stream, reader:
-        while len(header := reader.read(8)) == 8:
-            collected[header[0]] += reader.read(int.from_bytes(header[4:8], "big"))
+    while len(header := reader.read(8)) == 8:
+        collected[header[0]] += reader.read(int.from_bytes(header[4:8], "big"))
     return bytes(collected[1]), bytes(collected[2])

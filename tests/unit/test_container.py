@@ -14,8 +14,7 @@ def frame(number: int, data: bytes) -> bytes:
 
 def test_output_that_came_with_the_head_is_not_lost() -> None:
     here, engine = socket.socketpair()
-    with engine:
-        reader = here.makefile("rb")
+    with engine, here, here.makefile("rb") as reader:
         engine.sendall(b"101\r\n" + frame(1, b"first ") + frame(2, b"aside"))
         assert reader.readline() == b"101\r\n"  # and the rest is in the reader's buffer now
         engine.sendall(frame(1, b"second"))
@@ -25,9 +24,8 @@ def test_output_that_came_with_the_head_is_not_lost() -> None:
 
 def test_input_is_fed_while_output_comes() -> None:
     here, engine = socket.socketpair()
-    with engine:
+    with engine, here, here.makefile("rb") as reader:
         sent = bytes(3_000_000)  # more than the socket holds
-        reader = here.makefile("rb")
         engine.sendall(frame(2, b"x"))
         received = bytearray()
 
