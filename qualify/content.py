@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -28,7 +28,7 @@ class File(msgspec.Struct, frozen=True, array_like=True):
 
 def survey(folder: Path) -> dict[str, File]:
     """Every file and link under `folder`, read, by its relative path."""
-    return {name: _read(folder / name) for name in _names(folder)}
+    return {name: _read(folder / name) for name, _ in _walk(folder)}
 
 
 def differences(
@@ -39,9 +39,9 @@ def differences(
     Without `read_all`, a file that carries the mark that is known is not read again.
     """
     found = {}
-    for name in _names(folder):
+    for name, status in _walk(folder):
         before = known.get(name)
-        if before is None or read_all or before.mark != _mark((folder / name).lstat()):
+        if before is None or read_all or before.mark != _mark(status):
             found[name] = _read(folder / name)
         else:
             found[name] = before
@@ -82,12 +82,16 @@ def code_of(*modules: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _names(folder: Path) -> list[str]:
-    return [
-        str(path.relative_to(folder))
-        for path in sorted(folder.rglob("*"))
-        if path.is_symlink() or not path.is_dir()
-    ]
+def _walk(folder: Path, prefix: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Name and status of all that is no folder; nothing where `folder` is gone."""
+    if not folder.is_dir():
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(folder / entry.name, f"{prefix}{entry.name}/")
+            else:
+                yield f"{prefix}{entry.name}", entry.stat(follow_symlinks=False)
 
 
 def _read(path: Path) -> File:
