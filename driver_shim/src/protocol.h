@@ -48,7 +48,7 @@ constexpr bool interfaces_meet(uint32_t client, uint32_t device) {
 enum class RequestKind : uint32_t {
   device_info = 1,      //                                    -> payload emu_device_info
   telemetry = 2,        //                                    -> payload emu_telemetry
-  context_create = 3,   //                                    -> value: context
+  context_create = 3,   // value: which one of its process        -> value: context
   context_destroy = 4,  // context
   memory_alloc = 5,     // context, bytes                     -> value: address
   memory_free = 6,      // context, object: address
@@ -89,7 +89,7 @@ static_assert(sizeof(Reply) == 672 && offsetof(Reply, cause) == 32);
 
 // Payloads are structs of driver.h; their layout is part of the interface.
 static_assert(sizeof(emu_error) == 736 && sizeof(emu_device_info) == 488);
-static_assert(sizeof(emu_telemetry) == 152 && sizeof(emu_memory_info) == 32);
+static_assert(sizeof(emu_telemetry) == 152 && sizeof(emu_memory_info) == 48);
 static_assert(sizeof(emu_activity) == 152 && sizeof(emu_timestamp) == 16);
 
 constexpr size_t kMaxPayload = 64 * 1024;

@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 #define EMU_DRIVER_INTERFACE_MAJOR 1
-#define EMU_DRIVER_INTERFACE_MINOR 0
+#define EMU_DRIVER_INTERFACE_MINOR 1
 #define EMU_DRIVER_INTERFACE (EMU_DRIVER_INTERFACE_MAJOR * 1000 + EMU_DRIVER_INTERFACE_MINOR)
 
 typedef enum emu_status {
@@ -121,6 +121,8 @@ typedef struct emu_memory_info {
   uint64_t total_bytes;     /* of the device */
   uint64_t free_bytes;
   uint64_t context_bytes;   /* held by this context */
+  uint64_t first_address;   /* this context gives out addresses from here ... */
+  uint64_t end_address;     /* ... to before here (interface 1.1) */
 } emu_memory_info;
 
 typedef enum emu_queue_kind { EMU_QUEUE_COMPUTE = 0, EMU_QUEUE_COPY = 1 } emu_queue_kind;
@@ -175,7 +177,8 @@ typedef struct emu_driver_api {
   emu_status (*device_telemetry)(emu_device*, emu_telemetry* out);
 
   /* Contexts: an address space and all that lives in it. Destroying one ends its queues, a launch under way
-   * included, and frees its memory. */
+   * included, and frees its device memory; pinned host memory stays until host_free. No two contexts of a process
+   * have an address in common, so that an address of one that was destroyed is never memory of another. */
   emu_status (*context_create)(emu_device*, emu_context** out);
   emu_status (*context_destroy)(emu_context*);
 
@@ -184,7 +187,8 @@ typedef struct emu_driver_api {
   emu_status (*memory_free)(emu_context*, uint64_t address);
   emu_status (*memory_info)(emu_context*, emu_memory_info* out);
 
-  /* Pinned host memory, 4096-byte aligned, zeroed. */
+  /* Pinned host memory, 4096-byte aligned, zeroed. When its context was destroyed it is plain memory of the process,
+   * and `host_free` with the old handle gives it back. */
   emu_status (*host_alloc)(emu_context*, uint64_t bytes, void** pointer);
   emu_status (*host_free)(emu_context*, void* pointer);
 

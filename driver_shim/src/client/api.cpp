@@ -92,7 +92,9 @@ emu_status host_alloc(emu_context* context, uint64_t bytes, void** pointer) {
 }
 
 emu_status host_free(emu_context* context, void* pointer) {
-  return guarded([&] { tables().contexts.get(context)->host_free(pointer); });
+  return guarded([&] {
+    if (!tables().orphans.free(pointer)) tables().contexts.get(context)->host_free(pointer);
+  });
 }
 
 emu_status assemble_text(const char* text, size_t bytes, emu_buffer* out) {

@@ -26,10 +26,11 @@ void Connection::shake_hands(const std::string& what) {
   const Hello hello{kHelloMagic, EMU_DRIVER_INTERFACE, 0};
   Welcome welcome{};
   std::vector<Descriptor> fds;
-  ssize_t got = -1;
-  if (send_message(socket_.get(), &hello, sizeof hello)) {
-    got = receive_message(socket_.get(), &welcome, sizeof welcome, fds);
-  }
+  // Who is turned away gets an answer that did not wait for the question: sending may fail, and the first look at the
+  // socket may only tell that the question was not read.
+  send_message(socket_.get(), &hello, sizeof hello);
+  ssize_t got = receive_message(socket_.get(), &welcome, sizeof welcome, fds);
+  if (got < 0 && errno == ECONNRESET) got = receive_message(socket_.get(), &welcome, sizeof welcome, fds);
   if (got == 0 || (got < 0 && errno != EMSGSIZE)) {
     throw Error(EMU_ERROR_NO_DEVICE, EMU_SCOPE_DEVICE, what + " ended the connection before it answered",
                 "look at the log of emud, or run it with --foreground");
@@ -37,6 +38,11 @@ void Connection::shake_hands(const std::string& what) {
   if (got != sizeof welcome || welcome.magic != kWelcomeMagic) {
     throw Error(EMU_ERROR_VERSION, EMU_SCOPE_DEVICE, what + " does not speak this protocol",
                 "let emud and this package come from the same release");
+  }
+  if (welcome.status != EMU_OK && welcome.status != EMU_ERROR_VERSION) {
+    welcome.cause[sizeof welcome.cause - 1] = '\0';
+    throw Error(emu_status(welcome.status), EMU_SCOPE_DEVICE, what + " does not serve this process: " + welcome.cause,
+                "end other processes on the device, or raise the limits (ulimit) of emud");
   }
   // Judged here too: an emud that is older than the rule would serve anyone.
   if (welcome.status != EMU_OK || !interfaces_meet(EMU_DRIVER_INTERFACE, welcome.interface_version)) {

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "objects.h"
 
@@ -20,10 +21,27 @@ Error no_pinned_memory(uint64_t bytes, const char* call, int number) {
 } // namespace
 
 Context::Context(std::shared_ptr<Device> device) : device_(std::move(device)) {
-  id_ = device_->connection.request({uint32_t(RequestKind::context_create), 0, 0, 0, 0, 0}).reply.value;
+  static std::atomic<uint64_t> number{0}; // of this process: emud gives each its own addresses
+  id_ = device_->connection.request({uint32_t(RequestKind::context_create), 0, 0, 0, number++, 0}).reply.value;
 }
 
-void Context::destroy() { request(RequestKind::context_destroy); }
+void Context::destroy() {
+  {
+    const std::unique_lock lock(mutex_);
+    tables().orphans.adopt(std::exchange(buffers_, {}));
+  }
+  request(RequestKind::context_destroy);
+}
+
+void Orphans::adopt(std::map<uintptr_t, Buffer> buffers) {
+  const std::lock_guard lock(mutex_);
+  buffers_.merge(buffers);
+}
+
+bool Orphans::free(const void* pointer) {
+  const std::lock_guard lock(mutex_);
+  return buffers_.erase(reinterpret_cast<uintptr_t>(pointer)) != 0;
+}
 
 Response Context::request(RequestKind kind, uint64_t object, uint64_t value, uint64_t bytes, int fd) {
   return device_->connection.request({uint32_t(kind), 0, id_, object, value, bytes}, fd);

@@ -92,12 +92,24 @@ class Queue {
   uint64_t submitted_ = 0;
 };
 
+/* Pinned memory whose context was destroyed: plain memory, until `host_free`. */
+class Orphans {
+ public:
+  void adopt(std::map<uintptr_t, Buffer> buffers);
+  bool free(const void* pointer); // false: not the start of any
+
+ private:
+  std::mutex mutex_;
+  std::map<uintptr_t, Buffer> buffers_;
+};
+
 /* All handles of the process. Never destroyed: threads may still call while it exits. */
 struct Tables {
   Handles<emu_device, Device> devices{"device"};
   Handles<emu_context, Context> contexts{"context"};
   Handles<emu_queue, Queue> queues{"queue"};
   Handles<emu_program, Program> programs{"program"};
+  Orphans orphans;
 };
 Tables& tables();
 

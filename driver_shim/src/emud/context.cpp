@@ -15,9 +15,6 @@ namespace emu {
 namespace {
 
 constexpr size_t kMaxActivities = 65536;
-constexpr size_t kMaxBuffers = 16384;
-constexpr size_t kMaxAllocations = 16384;
-constexpr size_t kMaxPrograms = 16384;
 constexpr size_t kMaxRetired = 4096;
 
 Refusal stale(const char* what, uint64_t id) {
@@ -25,10 +22,13 @@ Refusal stale(const char* what, uint64_t id) {
                  format("no %s %llu in this context", what, static_cast<unsigned long long>(id)));
 }
 
-Refusal too_many(const char* what, size_t limit) {
-  return Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND,
-                 format("a context has at most %zu %s, and they are all taken", limit, what),
-                 "give some back first");
+/* Contexts of a process count up, each with the whole of its address bits. */
+uint64_t base_of(uint64_t number) {
+  constexpr uint64_t most = uint64_t(1) << (63 - constants::kAddressBits);
+  if (number < most) return number << constants::kAddressBits;
+  throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_CONTEXT,
+                format("number of a context in its process: expected less than %llu, got %llu",
+                       static_cast<unsigned long long>(most), static_cast<unsigned long long>(number)));
 }
 
 } // namespace
@@ -53,8 +53,9 @@ class Context::Quiet {
   Context& context_;
 };
 
-Context::Context(Device& device_, uint64_t id_, pid_t owner_)
-    : device(device_), id(id_), owner(owner_), window_(device_.memory()) {}
+Context::Context(Device& device_, uint64_t id_, pid_t owner_, uint64_t number, std::shared_ptr<Quotas> quotas)
+    : device(device_), id(id_), owner(owner_), quotas_(std::move(quotas)), itself_(quotas_->contexts, 1),
+      window_(device_.memory(), base_of(number), quotas_->mappings) {}
 
 Context::~Context() = default;
 
@@ -68,7 +69,6 @@ void Context::require_usable() const {
 
 uint64_t Context::memory_alloc(uint64_t bytes) {
   if (bytes == 0) throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND, "expected at least 1 byte, got 0");
-  if (window_.allocations() >= kMaxAllocations) throw too_many("allocations", kMaxAllocations);
   const auto address = window_.alloc(bytes);
   if (!address) throw device.out_of_memory(bytes);
   held_bytes = window_.held_bytes();
@@ -97,7 +97,7 @@ uint64_t Context::host_register(Descriptor fd, uint64_t bytes) {
     throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
                   "pinned memory has to be a memfd of the size given, sealed against shrinking");
   }
-  if (buffers_.size() >= kMaxBuffers) throw too_many("pinned buffers", kMaxBuffers);
+  Quota::Share one(quotas_->mappings, 1), share(quotas_->registered_bytes, bytes);
   // The client has faulted the pages in already; where it has not, emud does not do it for it.
   const bool there = uint64_t(status.st_blocks) * 512 >= bytes;
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (there ? MAP_POPULATE : 0), fd.get(), 0);
@@ -106,7 +106,7 @@ uint64_t Context::host_register(Descriptor fd, uint64_t bytes) {
                   format("pinned memory cannot be mapped by the device: mmap: %s", std::strerror(errno)));
   }
   const std::lock_guard lock(mutex_);
-  buffers_.emplace(next_id_, std::make_shared<const Mapping>(address, bytes));
+  buffers_.emplace(next_id_, Buffer{std::make_shared<const Mapping>(address, bytes), std::move(one), std::move(share)});
   return next_id_++;
 }
 
@@ -117,12 +117,12 @@ void Context::host_unregister(uint64_t buffer) {
 }
 
 uint64_t Context::program_load(const std::vector<std::byte>& binary) {
-  if (programs_.size() >= kMaxPrograms) throw too_many("programs", kMaxPrograms);
+  Quota::Share one(quotas_->programs, 1), bytes(quotas_->program_bytes, binary.size());
   std::string why;
   machine::ProgramPtr program = machine::load(binary, why);
   if (!program) throw Refusal(EMU_ERROR_BAD_PROGRAM, EMU_SCOPE_COMMAND, "the program was refused: " + why);
   const std::lock_guard lock(mutex_);
-  programs_.emplace(next_id_, std::move(program));
+  programs_.emplace(next_id_, LoadedProgram{std::move(program), std::move(one), std::move(bytes)});
   return next_id_++;
 }
 
@@ -135,11 +135,16 @@ std::shared_ptr<Queue> Context::queue_create(uint64_t kind, int32_t priority) {
   if (kind > EMU_QUEUE_COPY) {
     throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND, "kind of a queue: expected compute (0) or copy (1)");
   }
-  if (queues_.size() >= constants::kMaxQueues) throw too_many("queues", constants::kMaxQueues);
+  if (queues_.size() >= constants::kMaxQueues) {
+    throw Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND,
+                  format("a context has at most %u queues, and they are all taken", constants::kMaxQueues),
+                  "give some back first");
+  }
+  Quota::Share one(quotas_->queues, 1);
   auto queue = std::make_shared<Queue>(shared_from_this(), device.next_queue_id(), emu_queue_kind(kind), priority);
   {
     const std::lock_guard lock(mutex_);
-    queues_.emplace(queue->id, queue);
+    queues_.emplace(queue->id, OpenQueue{queue, std::move(one)});
   }
   device.attach(queue);
   return queue;
@@ -152,7 +157,7 @@ void Context::queue_destroy(uint64_t id_) {
     const std::lock_guard lock(mutex_);
     const auto found = queues_.find(id_);
     if (found == queues_.end()) throw stale("queue", id_);
-    queue = found->second;
+    queue = found->second.queue;
     queue->destroyed = true;
     queues_.erase(found);
     retired_.emplace(id_, queue->completed());
@@ -169,25 +174,27 @@ emu_memory_info Context::memory_info() const {
   info.total_bytes = device.memory().total();
   info.free_bytes = device.memory().free_bytes();
   info.context_bytes = held_bytes;
+  info.first_address = window_.space().base;
+  info.end_address = window_.end();
   return info;
 }
 
 std::shared_ptr<const machine::Program> Context::program(uint64_t id_) const {
   const std::lock_guard lock(mutex_);
   const auto found = programs_.find(id_);
-  return found == programs_.end() ? nullptr : found->second;
+  return found == programs_.end() ? nullptr : found->second.program;
 }
 
 std::shared_ptr<const Mapping> Context::buffer(uint64_t id_) const {
   const std::lock_guard lock(mutex_);
   const auto found = buffers_.find(id_);
-  return found == buffers_.end() ? nullptr : found->second;
+  return found == buffers_.end() ? nullptr : found->second.mapping;
 }
 
 std::shared_ptr<Queue> Context::queue(uint64_t id_) const {
   const std::lock_guard lock(mutex_);
   const auto found = queues_.find(id_);
-  return found == queues_.end() ? nullptr : found->second;
+  return found == queues_.end() ? nullptr : found->second.queue;
 }
 
 uint64_t Context::retired(uint64_t id_) const {
@@ -206,12 +213,12 @@ void Context::fail(const emu_error& error) {
   if (lost) return;
   fault_ = error;
   lost = true;
-  for (const auto& [id_, queue] : queues_) queue->set_state(QueueState::context_lost);
+  for (const auto& [id_, open] : queues_) open.queue->set_state(QueueState::context_lost);
 }
 
 void Context::device_lost() {
   const std::lock_guard lock(mutex_);
-  for (const auto& [id_, queue] : queues_) queue->set_state(QueueState::device_lost);
+  for (const auto& [id_, open] : queues_) open.queue->set_state(QueueState::device_lost);
 }
 
 emu_error Context::fault() const {
@@ -220,32 +227,33 @@ emu_error Context::fault() const {
 }
 
 void Context::end() {
-  std::map<uint64_t, std::shared_ptr<Queue>> queues;
+  std::map<uint64_t, OpenQueue> queues;
   stop();
   {
     const Quiet quiet(*this);
     const std::lock_guard lock(mutex_);
     queues.swap(queues_);
-    for (const auto& [id_, queue] : queues) queue->destroyed = true;
+    for (const auto& [id_, open] : queues) open.queue->destroyed = true;
     programs_.clear();
     buffers_.clear();
     window_.free_all();
     held_bytes = 0;
     allocations = 0;
   }
-  for (const auto& [id_, queue] : queues) {
-    device.detach(queue);
-    queue->set_state(QueueState::destroyed);
+  itself_ = Quota::Share();
+  for (const auto& [id_, open] : queues) {
+    device.detach(open.queue);
+    open.queue->set_state(QueueState::destroyed);
   }
 }
 
 void Context::record(const emu_activity& activity) {
   const std::lock_guard lock(mutex_);
-  if (activities_.size() >= kMaxActivities) {
-    ++dropped_;
-  } else {
-    activities_.push_back(activity);
+  try {
+    if (activities_.size() < kMaxActivities) return activities_.push_back(activity);
+  } catch (const std::bad_alloc&) { // one of those that did not fit
   }
+  ++dropped_;
 }
 
 std::vector<emu_activity> Context::take_activities(size_t capacity, uint64_t& dropped) {

@@ -19,6 +19,7 @@
 #include "machine.h"
 #include "memory.h"
 #include "queue.h"
+#include "quota.h"
 
 namespace emu {
 
@@ -26,7 +27,8 @@ class Device;
 
 class Context : public std::enable_shared_from_this<Context> {
  public:
-  Context(Device& device, uint64_t id, pid_t owner); // throws Refusal
+  /* `number` counts the contexts of the client's process, and decides the addresses. Throws Refusal. */
+  Context(Device& device, uint64_t id, pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas);
   ~Context();
 
   Device& device;
@@ -77,10 +79,24 @@ class Context : public std::enable_shared_from_this<Context> {
   class Quiet; // no command of the context runs while one of these lives
 
   mutable std::mutex mutex_; // the maps, the fault and the activity records
+  const std::shared_ptr<Quotas> quotas_;
+  Quota::Share itself_;
   Window window_;            // changed only by the client's session
-  std::map<uint64_t, std::shared_ptr<const machine::Program>> programs_;
-  std::map<uint64_t, std::shared_ptr<const Mapping>> buffers_;
-  std::map<uint64_t, std::shared_ptr<Queue>> queues_;
+  struct LoadedProgram {
+    std::shared_ptr<const machine::Program> program;
+    Quota::Share one, bytes;
+  };
+  struct Buffer {
+    std::shared_ptr<const Mapping> mapping;
+    Quota::Share one, bytes;
+  };
+  struct OpenQueue {
+    std::shared_ptr<Queue> queue;
+    Quota::Share one;
+  };
+  std::map<uint64_t, LoadedProgram> programs_;
+  std::map<uint64_t, Buffer> buffers_;
+  std::map<uint64_t, OpenQueue> queues_;
   std::map<uint64_t, uint64_t> retired_; // others may still wait for what a queue did before it went
   uint64_t next_id_ = 1;
   emu_error fault_{};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 
 namespace emu {
 namespace {
@@ -13,7 +14,11 @@ constexpr size_t kAloneBytes = size_t(64) << 20; // some tens of milliseconds: t
 } // namespace
 
 Copier::Copier(unsigned threads) {
-  for (unsigned i = 1; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  threads_.reserve(threads);
+  try {
+    for (unsigned i = 1; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) { // fewer do it too
+  }
 }
 
 Copier::~Copier() {

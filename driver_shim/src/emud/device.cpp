@@ -116,9 +116,9 @@ Refusal Device::out_of_memory(uint64_t bytes) const {
   return Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND, cause, "free memory, or end a process that holds it");
 }
 
-std::shared_ptr<Context> Device::context_create(pid_t owner) {
+std::shared_ptr<Context> Device::context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas) {
   const std::lock_guard lock(contexts_mutex_);
-  auto context = std::make_shared<Context>(*this, next_context_id_, owner);
+  auto context = std::make_shared<Context>(*this, next_context_id_, owner, number, std::move(quotas));
   contexts_.emplace(next_context_id_++, context);
   return context;
 }

@@ -47,7 +47,7 @@ class Device {
   emu_telemetry telemetry() const;
   Refusal out_of_memory(uint64_t bytes) const; // names who holds what
 
-  std::shared_ptr<Context> context_create(pid_t owner);
+  std::shared_ptr<Context> context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas);
   void context_destroy(const std::shared_ptr<Context>& context);
   uint32_t next_queue_id() { return next_queue_id_++; }
   void attach(const std::shared_ptr<Queue>& queue);

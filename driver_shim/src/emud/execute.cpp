@@ -1,7 +1,10 @@
 #include "execute.h"
 
 #include <cstring>
+#include <new>
+#include <string_view>
 
+#include "access.h"
 #include "emu_constants.h"
 
 namespace emu {
@@ -21,20 +24,15 @@ CommandFault illegal(std::string cause) { return {EMU_ERROR_ILLEGAL_COMMAND, 0, 
 
 /* Host address of a device range, all of whose pages have the permission. */
 std::byte* range(const machine::AddressSpace& space, uint64_t address, uint64_t bytes, uint8_t permission) {
-  uint64_t bad = address;
-  if (address <= space.bytes && bytes <= space.bytes - address) {
-    uint64_t page = address >> space.page_shift;
-    const uint64_t end = (address + bytes + (uint64_t(1) << space.page_shift) - 1) >> space.page_shift;
-    while (page < end && (__atomic_load_n(&space.pages[page], __ATOMIC_ACQUIRE) & permission) != 0) ++page;
-    if (page >= end || bytes == 0) return space.window + address;
-    bad = std::max(address, page << space.page_shift);
-  }
-  throw CommandFault{EMU_ERROR_PAGE_FAULT, bad,
+  if (bytes == 0) return space.window;
+  const std::optional<uint64_t> bad = machine::first_bad(space, address, bytes, permission);
+  if (!bad) return space.window + (address - space.base);
+  throw CommandFault{EMU_ERROR_PAGE_FAULT, *bad,
                      format("page fault: the command %s %llu bytes at 0x%llx, and no page of the context allows it "
                             "at 0x%llx",
                             permission == machine::kPageRead ? "reads" : "writes",
                             static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(address),
-                            static_cast<unsigned long long>(bad))};
+                            static_cast<unsigned long long>(*bad))};
 }
 
 /* A range of a pinned buffer, kept mapped by `held`. */
@@ -185,17 +183,19 @@ const char* mend_of(emu_status status) {
   }
 }
 
-emu_error error_of(const CommandFault& fault, const Queue& queue, const emu_activity& activity) {
+/* Without an allocation: it may be for want of memory. */
+emu_error error_of(emu_status status, uint64_t address, std::string_view cause, const Queue& queue,
+                   const emu_activity& activity) {
   emu_error error{};
   error.size = sizeof error;
-  error.status = fault.status;
+  error.status = status;
   error.scope = EMU_SCOPE_CONTEXT;
   error.queue = queue.id;
   error.command = queue.sequence();
-  error.address = fault.address;
+  error.address = address;
   std::memcpy(error.program, activity.program, sizeof error.program);
-  copy_text(error.cause, fault.cause);
-  copy_text(error.mend, mend_of(fault.status));
+  copy_text(error.cause, cause);
+  copy_text(error.mend, mend_of(status));
   return error;
 }
 
@@ -218,7 +218,9 @@ void execute(Device& device, Queue& queue) {
   try {
     execution.run();
   } catch (const CommandFault& fault) {
-    error = error_of(fault, queue, activity);
+    error = error_of(fault.status, fault.address, fault.cause, queue, activity);
+  } catch (const std::bad_alloc&) {
+    error = error_of(EMU_ERROR_HOST, 0, "no memory on the host for the command", queue, activity);
   }
   if (error.status == EMU_ERROR_CONTEXT_LOST) return;
   const uint64_t start = device.advance(queue.kind, execution.ready(), execution.work);

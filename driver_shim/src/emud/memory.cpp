@@ -113,9 +113,9 @@ void PhysicalMemory::give_back(const std::vector<Extent>& extents) {
   }
 }
 
-Window::Window(PhysicalMemory& memory)
-    : memory_(memory), window_(reserve_window()),
-      addresses_(constants::kNullGuardBytes, window_.bytes() - constants::kNullGuardBytes) {
+Window::Window(PhysicalMemory& memory, uint64_t base, Quota& mappings)
+    : memory_(memory), base_(base), mappings_(mappings), window_(reserve_window()),
+      addresses_(base + constants::kNullGuardBytes, window_.bytes() - constants::kNullGuardBytes) {
   const size_t bytes = window_.bytes() >> kPageShift;
   pages_ = Mapping(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
                    bytes);
@@ -133,12 +133,19 @@ std::optional<uint64_t> Window::alloc(uint64_t bytes) {
   bytes = (bytes + kPage - 1) / kPage * kPage;
   std::vector<Extent> extents = memory_.take(bytes);
   if (extents.empty()) return std::nullopt;
+  Quota::Share mappings;
+  try {
+    mappings = Quota::Share(mappings_, extents.size());
+  } catch (...) {
+    memory_.give_back(extents);
+    throw;
+  }
   const auto address = addresses_.take(bytes);
   if (!address) {
     memory_.give_back(extents);
     return std::nullopt;
   }
-  auto* at = static_cast<std::byte*>(window_.get()) + *address;
+  std::byte* at = host(*address);
   for (const Extent& extent : extents) {
     if (mmap(at, extent.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_.fd(), off_t(extent.offset)) ==
         MAP_FAILED) {
@@ -154,7 +161,7 @@ std::optional<uint64_t> Window::alloc(uint64_t bytes) {
     at += extent.bytes;
   }
   set_pages(*address, bytes, machine::kPageRead | machine::kPageWrite);
-  allocations_.emplace(*address, Allocation{bytes, std::move(extents)});
+  allocations_.emplace(*address, Allocation{bytes, std::move(extents), std::move(mappings)});
   held_ += bytes;
   return address;
 }
@@ -174,20 +181,20 @@ bool Window::free(uint64_t address) {
 
 machine::AddressSpace Window::space() const {
   return {static_cast<std::byte*>(window_.get()), window_.bytes(), static_cast<const uint8_t*>(pages_.get()),
-          kPageShift};
+          kPageShift, base_};
 }
 
 /* Beside a running program of the same context when memory is allocated: single bytes, atomically. */
 void Window::set_pages(uint64_t address, uint64_t bytes, uint8_t permission) {
   auto* pages = static_cast<uint8_t*>(pages_.get());
+  address -= base_;
   for (uint64_t page = address >> kPageShift, end = (address + bytes) >> kPageShift; page < end; ++page) {
     __atomic_store_n(&pages[page], permission, __ATOMIC_RELEASE);
   }
 }
 
 void Window::unmap(uint64_t address, uint64_t bytes) {
-  auto* at = static_cast<std::byte*>(window_.get()) + address;
-  mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  mmap(host(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 } // namespace emu

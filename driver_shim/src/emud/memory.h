@@ -15,6 +15,7 @@
 
 #include "descriptor.h"
 #include "machine.h"
+#include "quota.h"
 
 namespace emu {
 
@@ -57,7 +58,8 @@ class PhysicalMemory {
 /* Not locked: the context does that. `free` must not run beside a command of the context. */
 class Window {
  public:
-  explicit Window(PhysicalMemory& memory); // throws Refusal
+  /* Addresses from `base`; its pages count as mappings of the client. Throws Refusal. */
+  Window(PhysicalMemory& memory, uint64_t base, Quota& mappings);
   ~Window() { free_all(); }
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
@@ -68,16 +70,21 @@ class Window {
   machine::AddressSpace space() const;
   uint64_t held_bytes() const { return held_; }
   size_t allocations() const { return allocations_.size(); }
+  uint64_t end() const { return base_ + window_.bytes(); }
 
  private:
   struct Allocation {
     uint64_t bytes;
     std::vector<Extent> extents;
+    Quota::Share mappings;
   };
   void set_pages(uint64_t address, uint64_t bytes, uint8_t permission);
   void unmap(uint64_t address, uint64_t bytes);
+  std::byte* host(uint64_t address) const { return static_cast<std::byte*>(window_.get()) + (address - base_); }
 
   PhysicalMemory& memory_;
+  const uint64_t base_;
+  Quota& mappings_;
   Mapping window_;
   Mapping pages_;
   FreeList addresses_;

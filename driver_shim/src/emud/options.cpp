@@ -27,6 +27,7 @@ usage: emud --node DIR/emu0 [options]     serve device nodes
   --threads N      host threads that programs run on (default: processors of this host)
   --tick-budget N  device ticks that one launch may take
   --launch-seconds N  seconds of the host that one launch may take
+  --handshake-seconds N  how long a client may take to say its first word
   --interface N    interface number to serve as, for tests of the handshake
   --foreground     stay in the foreground; otherwise return when the nodes are ready
   --log FILE       append a line for each event
@@ -74,6 +75,7 @@ Options parse_options(int argc, char** argv) {
   options.memory_bytes = constants::kMemoryBytes;
   options.tick_budget = constants::kTickBudget;
   options.launch_seconds = constants::kLaunchSeconds;
+  options.handshake_seconds = constants::kHandshakeSeconds;
   options.threads = processors();
   options.interface_version = EMU_DRIVER_INTERFACE;
   static const option table[] = {
@@ -81,7 +83,7 @@ Options parse_options(int argc, char** argv) {
       {"group", required_argument, nullptr, 'g'},      {"devices", required_argument, nullptr, 'd'},
       {"memory", required_argument, nullptr, 'm'},     {"threads", required_argument, nullptr, 't'},
       {"tick-budget", required_argument, nullptr, 'b'}, {"interface", required_argument, nullptr, 'i'},
-      {"launch-seconds", required_argument, nullptr, 's'},
+      {"launch-seconds", required_argument, nullptr, 's'}, {"handshake-seconds", required_argument, nullptr, 'w'},
       {"foreground", no_argument, nullptr, 'f'},       {"log", required_argument, nullptr, 'l'},
       {"version", no_argument, nullptr, 'v'},          {"help", no_argument, nullptr, 'h'},
       {nullptr, 0, nullptr, 0}};
@@ -100,6 +102,7 @@ Options parse_options(int argc, char** argv) {
       case 't': options.threads = unsigned(number("--threads", optarg, 1, 1024)); break;
       case 'b': options.tick_budget = number("--tick-budget", optarg, 1, UINT64_MAX); break;
       case 's': options.launch_seconds = number("--launch-seconds", optarg, 1, 1 << 20); break;
+      case 'w': options.handshake_seconds = number("--handshake-seconds", optarg, 1, 1 << 20); break;
       case 'i': options.interface_version = uint32_t(number("--interface", optarg, 0, UINT32_MAX)); break;
       case 'f': options.foreground = true; break;
       case 'l': options.log = optarg; break;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "emu/driver.h"
 
@@ -33,7 +34,7 @@ struct Refusal : std::exception {
 
 /* Copies as much as fits and always ends with a NUL. */
 template <size_t N>
-void copy_text(char (&to)[N], const std::string& from) {
+void copy_text(char (&to)[N], std::string_view from) {
   const size_t length = from.size() < N ? from.size() : N - 1;
   from.copy(to, length);
   to[length] = '\0';

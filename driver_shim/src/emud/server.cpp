@@ -1,5 +1,6 @@
 #include "server.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -21,6 +22,9 @@ namespace {
 
 constexpr size_t kMaxSessions = 256;
 constexpr int kLookAgainMs = 500;
+constexpr useconds_t kDoorUs = 10'000;
+
+Descriptor open_spare() { return Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 pid_t peer_of(int socket) {
   ucred peer{};
@@ -32,7 +36,7 @@ pid_t peer_of(int socket) {
 
 Server::Server(const Options& options, Descriptor signals, std::vector<Node> nodes)
     : options_(options), signals_(std::move(signals)), epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      session_ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), nodes_(std::move(nodes)) {
+      session_ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), spare_(open_spare()), nodes_(std::move(nodes)) {
   for (uint32_t index = 0; index < options_.devices; ++index) {
     devices_.push_back(std::make_unique<Device>(options_, index));
   }
@@ -82,21 +86,40 @@ void Server::run() {
 
 void Server::accept_client(size_t node) {
   Descriptor socket(accept4(nodes_[node].fd(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket) return;
-  if (sessions_.size() >= kMaxSessions) {
-    log("a client was turned away: %zu are served", sessions_.size());
+  if (!socket) {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) turn_away_one(node);
     return;
+  }
+  if (sessions_.size() >= kMaxSessions) {
+    return turn_away(socket.get(), options_, format("%zu clients are served, which is the most", sessions_.size()));
   }
   admit(*devices_[node], std::move(socket));
 }
 
+/* Who is not accepted stays at the door, and would be found there again and again. */
+void Server::turn_away_one(size_t node) {
+  const std::string cause = std::string("the device process cannot take one more client: ") + std::strerror(errno);
+  spare_.reset();
+  {
+    const Descriptor socket(accept4(nodes_[node].fd(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (socket) turn_away(socket.get(), options_, cause);
+    else usleep(kDoorUs); // the host as a whole is short
+  }
+  spare_ = open_spare();
+}
+
 void Server::admit(Device& device, Descriptor socket) {
-  sessions_.emplace_back(device, std::move(socket), options_.interface_version, [this] {
+  const auto ended = [this] {
     const uint64_t one = 1;
     (void)!write(session_ended_.get(), &one, sizeof one);
-  });
-  // Once: what is left to do then is the session's, whose thread may be waiting for what the client left running.
-  watch(sessions_.back().fd(), EPOLLRDHUP | EPOLLONESHOT);
+  };
+  try {
+    // Once: what is left to do then is the session's, whose thread may be waiting for what the client left running.
+    watch(socket.get(), EPOLLRDHUP | EPOLLONESHOT);
+    sessions_.emplace_back(device, std::move(socket), options_, ended);
+  } catch (const std::exception& error) { // this one goes, the others stay
+    log("a client is not served: %s", error.what());
+  }
 }
 
 void Server::reap() {

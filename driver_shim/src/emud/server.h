@@ -24,6 +24,7 @@ class Server {
 
  private:
   void accept_client(size_t node);
+  void turn_away_one(size_t node);
   void admit(Device& device, Descriptor socket);
   void reap();
   void watch(int fd, uint32_t events);
@@ -33,6 +34,7 @@ class Server {
   const Descriptor signals_;
   const Descriptor epoll_;
   const Descriptor session_ended_;
+  Descriptor spare_; // given up for a moment to tell a client that there are no more descriptors
   Descriptor client_process_; // pidfd of a private emud's client, where the kernel has them
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Device>> devices_;

@@ -4,17 +4,18 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <system_error>
 
 #include "log.h"
 #include "socket.h"
 
 namespace emu {
 namespace {
-
-constexpr size_t kMaxContexts = 16; // of one client; each takes a window of the host's address space
 
 template <typename T>
 std::vector<std::byte> payload_of(const T& value) {
@@ -31,7 +32,7 @@ constexpr Shape kShapes[kRequestKinds + 1] = {
     {},
     {false, false, false, false, 0}, // device_info
     {false, false, false, false, 0}, // telemetry
-    {false, false, false, false, 0}, // context_create
+    {false, false, true, false, 0},  // context_create
     {true, false, false, false, 0},  // context_destroy
     {true, false, false, true, 0},   // memory_alloc
     {true, true, false, false, 0},   // memory_free
@@ -57,9 +58,17 @@ bool works_when_lost(RequestKind kind) {
 
 } // namespace
 
-Session::Session(Device& device, Descriptor socket, uint32_t interface_version, std::function<void()> ended)
-    : device_(device), socket_(std::move(socket)), interface_version_(interface_version) {
-  thread_ = std::thread([this, ended = std::move(ended)] {
+void turn_away(int socket, const Options& options, const std::string& cause) {
+  Welcome welcome{kWelcomeMagic, options.interface_version, EMU_ERROR_HOST, {}};
+  copy_text(welcome.cause, cause);
+  send_message(socket, &welcome, sizeof welcome);
+  log("a client was turned away: %s", welcome.cause);
+}
+
+Session::Session(Device& device, Descriptor socket, const Options& options, std::function<void()> ended)
+    : device_(device), socket_(std::move(socket)), interface_version_(options.interface_version),
+      handshake_seconds_(options.handshake_seconds) {
+  const auto work = [this, ended = std::move(ended)] {
     try {
       serve();
     } catch (const std::exception& error) { // e.g. no memory on the host: this client goes, others stay
@@ -74,7 +83,13 @@ Session::Session(Device& device, Descriptor socket, uint32_t interface_version, 
     log("client %d left", client_);
     ended_ = true;
     ended();
-  });
+  };
+  try {
+    thread_ = std::thread(work);
+  } catch (const std::system_error& error) {
+    turn_away(socket_.get(), options, std::string("the device process cannot start a thread: ") + error.what());
+    throw;
+  }
 }
 
 Session::~Session() { thread_.join(); }
@@ -93,6 +108,12 @@ void Session::forget(uint64_t context) {
   contexts_.erase(context);
 }
 
+/* For the next message; 0 is for ever. */
+void Session::wait_at_most(uint64_t seconds) {
+  const timeval most{time_t(seconds), 0};
+  setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
+}
+
 bool Session::shake_hands() {
   ucred peer{};
   socklen_t length = sizeof peer;
@@ -100,8 +121,10 @@ bool Session::shake_hands() {
   Hello hello{};
   std::vector<Descriptor> fds;
   Welcome welcome{kWelcomeMagic, interface_version_, EMU_OK, {}};
+  wait_at_most(handshake_seconds_); // who says nothing keeps no place
   const ssize_t got = receive_message(socket_.get(), &hello, sizeof hello, fds);
   if (got <= 0) return false;
+  wait_at_most(0);
   if (got != sizeof hello || hello.magic != kHelloMagic) {
     welcome.status = EMU_ERROR_VERSION;
     copy_text(welcome.cause, "the client does not speak this protocol");
@@ -132,6 +155,12 @@ void Session::serve() {
       }
       check(request, fds.size());
       answer = this->answer(request, fds);
+    } catch (const std::bad_alloc&) {
+      answer = Answer{};
+      answer.reply.status = EMU_ERROR_HOST;
+      answer.reply.scope = EMU_SCOPE_COMMAND;
+      copy_text(answer.reply.cause, "no memory on the host for the request");
+      copy_text(answer.reply.mend, "free memory on the host of the device process");
     } catch (const Refusal& refusal) {
       answer = Answer{};
       answer.reply.status = refusal.status;
@@ -182,11 +211,7 @@ Session::Answer Session::answer(const Request& request, std::vector<Descriptor>&
     case RequestKind::device_info: out.payload = payload_of(device_.info()); break;
     case RequestKind::telemetry: out.payload = payload_of(device_.telemetry()); break;
     case RequestKind::context_create: {
-      if (contexts_.size() >= kMaxContexts) {
-        throw Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_DEVICE,
-                      format("a client has at most %zu contexts, and they are all taken", kMaxContexts));
-      }
-      const auto made = device_.context_create(client_);
+      const auto made = device_.context_create(client_, request.value, quotas_);
       const std::lock_guard lock(contexts_mutex_);
       contexts_.emplace(made->id, made);
       out.reply.value = made->id;

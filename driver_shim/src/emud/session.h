@@ -13,14 +13,19 @@
 
 #include "descriptor.h"
 #include "device.h"
+#include "options.h"
 #include "protocol.h"
 
 namespace emu {
 
+/* The answer to a client that is not served. */
+void turn_away(int socket, const Options& options, const std::string& cause);
+
 class Session {
  public:
-  /* `ended` is called on the session's thread as the last thing it does. */
-  Session(Device& device, Descriptor socket, uint32_t interface_version, std::function<void()> ended);
+  /* `ended` is called on the session's thread as the last thing it does. Where no thread is to be had the client is
+   * told, and it throws std::system_error. */
+  Session(Device& device, Descriptor socket, const Options& options, std::function<void()> ended);
   ~Session(); // joins
   void hang_up(); // the client sees end of file
   int fd() const { return socket_.get(); }
@@ -37,6 +42,7 @@ class Session {
 
   void serve();
   bool shake_hands();
+  void wait_at_most(uint64_t seconds);
   void check(const Request& request, size_t fds) const;
   Answer answer(const Request& request, std::vector<Descriptor>& fds);
   Answer activity_read(const Request& request);
@@ -48,8 +54,10 @@ class Session {
   Device& device_;
   const Descriptor socket_;
   const uint32_t interface_version_;
+  const uint64_t handshake_seconds_;
   pid_t client_ = 0;
   mutable std::mutex contexts_mutex_;
+  const std::shared_ptr<Quotas> quotas_ = std::make_shared<Quotas>();
   std::map<uint64_t, std::shared_ptr<Context>> contexts_; // changed by the session's thread
   std::atomic<bool> ended_{false};
   std::thread thread_;

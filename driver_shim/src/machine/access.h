@@ -6,25 +6,31 @@
 
 namespace emu::machine {
 
+inline bool page_ok(const AddressSpace& space, uint64_t page, uint8_t permission) {
+  return (__atomic_load_n(&space.pages[page], __ATOMIC_RELAXED) & permission) != 0;
+}
+
 /* First address of [address, address + bytes) that may not be accessed, or none. bytes > 0. */
 inline std::optional<uint64_t> first_bad(const AddressSpace& space, uint64_t address, uint64_t bytes,
                                          uint8_t permission) {
-  if (address >= space.bytes) return address;
-  const uint64_t inside = bytes <= space.bytes - address ? bytes : space.bytes - address;
-  const uint64_t last = (address + inside - 1) >> space.page_shift;
-  for (uint64_t page = address >> space.page_shift; page <= last; ++page)
-    if ((space.pages[page] & permission) == 0) {
-      const uint64_t start = page << space.page_shift;
+  const uint64_t offset = address - space.base; /* below the base it wraps, and is out of bounds too */
+  if (offset >= space.bytes) return address;
+  const uint64_t inside = bytes <= space.bytes - offset ? bytes : space.bytes - offset;
+  const uint64_t last = (offset + inside - 1) >> space.page_shift;
+  for (uint64_t page = offset >> space.page_shift; page <= last; ++page)
+    if (!page_ok(space, page, permission)) {
+      const uint64_t start = space.base + (page << space.page_shift);
       return start > address ? start : address;
     }
-  if (inside != bytes) return space.bytes;
+  if (inside != bytes) return space.base + space.bytes;
   return std::nullopt;
 }
 
 /* The same for one aligned element, which lies in one page. */
 inline bool element_ok(const AddressSpace& space, uint64_t address, uint64_t bytes, uint8_t permission) {
-  return address < space.bytes && bytes <= space.bytes - address &&
-         (space.pages[address >> space.page_shift] & permission) != 0;
+  const uint64_t offset = address - space.base;
+  return offset < space.bytes && bytes <= space.bytes - offset &&
+         page_ok(space, offset >> space.page_shift, permission);
 }
 
 }  // namespace emu::machine

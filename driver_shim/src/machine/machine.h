@@ -25,14 +25,15 @@ namespace emu::machine {
 constexpr uint8_t kPageRead = 1;
 constexpr uint8_t kPageWrite = 2;
 
-/* What a program may touch. `window` is the host address of device address 0; device addresses 0 .. bytes - 1 are
- * valid where `pages`, one byte a page of 1 << page_shift bytes, has the permission. Pages must not be taken away
- * while a program runs. */
+/* What a program may touch. `window` is the host address of device address `base`; device addresses base ..
+ * base + bytes - 1 are valid where `pages`, one byte a page of 1 << page_shift bytes, has the permission. Pages may be
+ * added while a program runs (bytes of `pages` are read atomically), and must not be taken away. */
 struct AddressSpace {
   std::byte* window = nullptr;
   uint64_t bytes = 0;
   const uint8_t* pages = nullptr;
   unsigned page_shift = 16;
+  uint64_t base = 0; /* a multiple of the page size */
 };
 
 /* Why a program ended early. With several bad blocks it is that of the lowest block. */
@@ -90,7 +91,7 @@ std::optional<std::vector<std::byte>> assemble(std::string_view text, std::strin
 std::optional<std::string> disassemble(std::span<const std::byte> binary, std::string& why);
 
 /* Host threads that blocks are spread over; the thread that calls `run` takes part, so Pool(1) starts none.
- * Several threads may run programs on one pool: the second does its blocks alone. */
+ * Where the host refuses a thread, it has fewer. Several threads may run programs on one pool: the second does its blocks alone. */
 class Pool {
  public:
   explicit Pool(unsigned threads);

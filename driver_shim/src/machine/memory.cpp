@@ -29,7 +29,7 @@ std::byte* range(Block& block, const Step* step, uint64_t address, uint64_t byte
     page_fault(block, step, *bad, permission, "");
     return nullptr;
   }
-  return block.space.window + address;
+  return block.space.window + (address - block.space.base);
 }
 
 /* Whole vectors are copied by a kernel: the C library's memcpy takes `rep movsb` at these sizes, which some hosts
@@ -132,8 +132,9 @@ const Step* move_lanes(Block& block, const Step* step, uint64_t base, Place plac
   if (!lanes_ok(block, step, base, place, mask, is_load ? kPageRead : kPageWrite)) return nullptr;
   const uint8_t reg = step->reg[0];
   const auto move = [&]<class T>(T* vector) {
-    if (is_load) load_lanes(vector, block.space.window, base, place, mask, block.vl);
-    else store_lanes(block.space.window, vector, base, place, mask, block.vl);
+    const uint64_t from_base = base - block.space.base;
+    if (is_load) load_lanes(vector, block.space.window, from_base, place, mask, block.vl);
+    else store_lanes(block.space.window, vector, from_base, place, mask, block.vl);
   };
   switch (step->bytes) {
     case 1: move(block.vector<uint8_t>(reg)); break;

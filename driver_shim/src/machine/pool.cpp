@@ -1,5 +1,7 @@
 #include "pool.h"
 
+#include <system_error>
+
 namespace emu::machine {
 namespace {
 
@@ -19,7 +21,12 @@ Pool::~Pool() = default;
 unsigned Pool::threads() const { return static_cast<unsigned>(state_->files.size()); }
 
 Pool::State::State(unsigned threads) : files(threads) {
-  for (unsigned i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  workers_.reserve(threads);
+  try {
+    for (unsigned i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  } catch (const std::system_error&) { /* fewer do it too */
+    files.resize(workers_.size() + 1);
+  }
 }
 
 Pool::State::~State() {

@@ -86,14 +86,15 @@ const Step* load(Block& block, const Step* step) {
   const uint32_t count = by_row ? tile.rows : tile.columns, length = by_row ? tile.columns : tile.rows;
   if (!runs_ok(block, step, address, stride, count, uint64_t{length} * step->bytes, kPageRead)) return nullptr;
   const std::byte* window = block.space.window;
+  const uint64_t at = address - block.space.base;
   if (by_row) {
     for (uint32_t r = 0; r < tile.rows; ++r)
-      std::memcpy(to + size_t{r} * tile.stride * step->bytes, window + (address + r * stride),
+      std::memcpy(to + size_t{r} * tile.stride * step->bytes, window + (at + r * stride),
                   size_t{tile.columns} * step->bytes);
   } else if (step->bytes == 4) {
-    load_columns(reinterpret_cast<uint32_t*>(to), tile, window, address, stride);
+    load_columns(reinterpret_cast<uint32_t*>(to), tile, window, at, stride);
   } else {
-    load_columns(reinterpret_cast<uint64_t*>(to), tile, window, address, stride);
+    load_columns(reinterpret_cast<uint64_t*>(to), tile, window, at, stride);
   }
   return step + 1;
 }
@@ -109,14 +110,15 @@ const Step* store(Block& block, const Step* step) {
   const uint32_t count = by_row ? tile.rows : tile.columns, length = by_row ? tile.columns : tile.rows;
   if (!runs_ok(block, step, address, stride, count, uint64_t{length} * step->bytes, kPageWrite)) return nullptr;
   std::byte* window = block.space.window;
+  const uint64_t at = address - block.space.base;
   if (by_row) {
     for (uint32_t r = 0; r < tile.rows; ++r)
-      std::memcpy(window + (address + r * stride), from + size_t{r} * tile.stride * step->bytes,
+      std::memcpy(window + (at + r * stride), from + size_t{r} * tile.stride * step->bytes,
                   size_t{tile.columns} * step->bytes);
   } else if (step->bytes == 4) {
-    store_columns(reinterpret_cast<const uint32_t*>(from), tile, window, address, stride);
+    store_columns(reinterpret_cast<const uint32_t*>(from), tile, window, at, stride);
   } else {
-    store_columns(reinterpret_cast<const uint64_t*>(from), tile, window, address, stride);
+    store_columns(reinterpret_cast<const uint64_t*>(from), tile, window, at, stride);
   }
   return step + 1;
 }

@@ -1,0 +1,253 @@
+/* Clients that take all they can get, and a host that has nothing more to give: who asks is told why, and the others
+ * are served. */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "emu_constants.h"
+#include "raw.h"
+
+using namespace emu;
+using namespace emu::test;
+
+namespace {
+
+/* Of a field of /proc/PID/status, in bytes. */
+uint64_t status_bytes(int pid, const std::string& field) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string word; file >> word;) {
+    uint64_t kib = 0;
+    if (word == field + ":" && file >> kib) return kib << 10;
+  }
+  fail(__FILE__, __LINE__, "no " + field);
+}
+
+uint64_t open_descriptors(int pid) {
+  const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
+  return uint64_t(std::distance(begin(all), end(all)));
+}
+
+/* Processor time of a process in seconds. */
+double worked(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text, ')');
+  double user = 0, system = 0;
+  for (int i = 0; i < 11; ++i) file >> text;
+  file >> user >> system;
+  return (user + system) / double(sysconf(_SC_CLK_TCK));
+}
+
+/* A limit of another process, put back at the end. */
+class Limited {
+ public:
+  Limited(int pid, __rlimit_resource what, uint64_t most) : pid_(pid), what_(what) {
+    CHECK(prlimit(pid_, what_, nullptr, &before_) == 0);
+    const rlimit now{most, before_.rlim_max};
+    CHECK(prlimit(pid_, what_, &now, nullptr) == 0);
+  }
+  ~Limited() { prlimit(pid_, what_, &before_, nullptr); }
+
+ private:
+  const int pid_;
+  const __rlimit_resource what_;
+  rlimit before_{};
+};
+
+uint64_t new_context(int socket) {
+  const RawReply made = ask(socket, RequestKind::context_create);
+  CHECK(made.reply.status == EMU_OK);
+  return made.reply.value;
+}
+
+/* Asks until it is refused; how often it was not. */
+template <typename Ask>
+uint64_t until_refused(uint64_t most, const Ask& ask_once) {
+  for (uint64_t count = 0; count <= most; ++count) {
+    const Reply reply = ask_once();
+    if (reply.status == EMU_OK) continue;
+    CHECK(reply.status == EMU_ERROR_OUT_OF_MEMORY && reply.scope == EMU_SCOPE_COMMAND);
+    SAYS(reply.cause, "of one client");
+    return count;
+  }
+  fail(__FILE__, __LINE__, "more than the quota was given");
+}
+
+Descriptor sealed(uint64_t bytes) {
+  Descriptor fd(memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  CHECK(ftruncate(fd.get(), off_t(bytes)) == 0 && fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+  return fd;
+}
+
+Descriptor memfd_of(const std::string& text) {
+  emu_buffer binary{};
+  OK(api->assemble(text.data(), text.size(), &binary));
+  Descriptor fd(memfd_create("program", MFD_CLOEXEC));
+  CHECK(write(fd.get(), binary.data, binary.bytes) == ssize_t(binary.bytes));
+  api->buffer_release(&binary);
+  return fd;
+}
+
+uint64_t size_of(const Descriptor& fd) { return uint64_t(lseek(fd.get(), 0, SEEK_END)); }
+
+/* All its vector registers: what it needs on the host no earlier program has needed. */
+std::string large_program() {
+  std::string text = ".program large\n.lanes 4096\n.args 0\n";
+  for (int i = 0; i < 16; ++i) text += " const.f64 v" + std::to_string(i) + ", 1\n";
+  return text + " exit\n";
+}
+
+} // namespace
+
+CASE(greedy_quotas) {
+  const Served device;
+  const Descriptor socket = greeted();
+  const int s = socket.get();
+  const uint64_t one = new_context(s), other = new_context(s);
+  const auto request = [&](RequestKind kind, uint64_t context, uint64_t bytes, int fd = -1) {
+    return ask(s, kind, context, 0, 0, bytes, fd).reply;
+  };
+
+  // Counted over all contexts of a client: half in the one, the rest in the other.
+  for (uint64_t i = 0; i < constants::kClientMappings / 2; ++i) {
+    CHECK(request(RequestKind::memory_alloc, one, 1).status == EMU_OK);
+  }
+  const Descriptor page = sealed(4096);
+  CHECK(until_refused(constants::kClientMappings, [&] {
+          return request(RequestKind::host_register, other, 4096, page.get());
+        }) == constants::kClientMappings / 2);
+  CHECK(request(RequestKind::memory_alloc, other, 1).status == EMU_ERROR_OUT_OF_MEMORY);
+  CHECK(ask(s, RequestKind::context_destroy, one).reply.status == EMU_OK); // gives its half back
+  const uint64_t third = new_context(s);
+  CHECK(request(RequestKind::memory_alloc, third, 1).status == EMU_OK);
+  CHECK(ask(s, RequestKind::context_destroy, other).reply.status == EMU_OK);
+
+  const uint64_t quarter = constants::kClientRegisteredBytes / 4;
+  const Descriptor sparse = sealed(quarter);
+  CHECK(until_refused(5, [&] { return request(RequestKind::host_register, third, quarter, sparse.get()); }) == 4);
+
+  const Descriptor small = memfd_of(kEmpty);
+  CHECK(until_refused(constants::kClientPrograms, [&] {
+          return request(RequestKind::program_load, third, size_of(small), small.get());
+        }) == constants::kClientPrograms);
+  CHECK(ask(s, RequestKind::context_destroy, third).reply.status == EMU_OK);
+
+  std::string text = ".program long\n.lanes 64\n.args 0\n";
+  for (int i = 0; i < 60000; ++i) text += "const.i64 s0, 1\n";
+  const Descriptor large = memfd_of(text + "exit\n");
+  const uint64_t fourth = new_context(s);
+  const uint64_t fit = constants::kClientProgramBytes / size_of(large);
+  CHECK(until_refused(fit, [&] {
+          return request(RequestKind::program_load, fourth, size_of(large), large.get());
+        }) == fit);
+
+  for (uint64_t i = 0; i < constants::kClientQueues; ++i) {
+    static uint64_t context = 0;
+    if (i % constants::kMaxQueues == 0) context = new_context(s);
+    CHECK(ask(s, RequestKind::queue_create, context, EMU_QUEUE_COPY).reply.status == EMU_OK);
+  }
+  const Reply reply = ask(s, RequestKind::queue_create, fourth, EMU_QUEUE_COPY).reply;
+  CHECK(reply.status == EMU_ERROR_OUT_OF_MEMORY);
+  SAYS(reply.cause, "queues of one client");
+  emud_still_serves(5);
+}
+
+CASE(greedy_silence) {
+  const Served device({"--handshake-seconds", "1"});
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<Descriptor> silent;
+  for (int i = 0; i < 256; ++i) silent.push_back(connect_raw());
+  emu_device* handle = nullptr;
+  REFUSED(EMU_ERROR_HOST, api->device_open(0, &handle));
+  SAYS(last_error().cause, "256 clients");
+  char byte;
+  CHECK(recv(silent[0].get(), &byte, 1, 0) == 0); // hung up
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+  CHECK(eventually([&] { return api->device_open(0, &handle) == EMU_OK; }, 5));
+  api->device_close(handle);
+  emud_still_serves();
+}
+
+CASE(greedy_descriptors) {
+  const Served device;
+  std::vector<Descriptor> held;
+  held.push_back(greeted());
+  {
+    const Limited few(device.pid(), RLIMIT_NOFILE, open_descriptors(device.pid()) + 8);
+    Welcome last{};
+    for (int i = 0; i < 64 && last.status == EMU_OK; ++i) {
+      held.push_back(connect_raw());
+      last = shake(held.back().get(), kHelloMagic, EMU_DRIVER_INTERFACE);
+    }
+    CHECK(last.status == EMU_ERROR_HOST);
+    SAYS(last.cause, "one more client");
+    emu_device* handle = nullptr;
+    REFUSED(EMU_ERROR_HOST, api->device_open(0, &handle));
+    SAYS(last_error().cause, "one more client");
+    CHECK(ask(held[0].get(), RequestKind::device_info).reply.status == EMU_OK);
+    const double before = worked(device.pid());
+    usleep(500'000);
+    CHECK(worked(device.pid()) - before < 0.2); // it waits, and does not ask again and again
+  }
+  held.clear();
+  emud_still_serves();
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they end a process that gets no memory
+
+CASE(greedy_threads) {
+  const Served device;
+  const Descriptor held = greeted();
+  {
+    const Limited full(device.pid(), RLIMIT_DATA, status_bytes(device.pid(), "VmData") + (128 << 10));
+    emu_device* handle = nullptr;
+    REFUSED(EMU_ERROR_HOST, api->device_open(0, &handle));
+    SAYS(last_error().cause, "thread");
+    CHECK(ask(held.get(), RequestKind::device_info).reply.status == EMU_OK);
+  }
+  emud_still_serves();
+}
+
+CASE(greedy_commands) {
+  const Served device;
+  Setup good;
+  emu_program* empty = good.program(kEmpty);
+  uint64_t sequence = 0;
+  OK(api->queue_launch(good.queue, empty, kOneBlock, nullptr, 0, 0, &sequence));
+  OK(api->queue_synchronize(good.queue, sequence, UINT64_MAX));
+  emu_context* context = nullptr;
+  emu_queue* queue = nullptr;
+  OK(api->context_create(good.device, &context));
+  OK(api->queue_create(context, EMU_QUEUE_COMPUTE, 0, &queue));
+  emu_program* large = Setup::load(context, large_program());
+  {
+    const Limited full(device.pid(), RLIMIT_DATA, status_bytes(device.pid(), "VmData") + (128 << 10));
+    OK(api->queue_launch(queue, large, kOneBlock, nullptr, 0, 0, &sequence));
+    REFUSED(EMU_ERROR_HOST, api->queue_synchronize(queue, sequence, UINT64_MAX));
+    SAYS(last_error().cause, "no memory on the host");
+    CHECK(last_error().scope == EMU_SCOPE_CONTEXT && std::string(last_error().program) == "large");
+    OK(api->queue_launch(good.queue, empty, kOneBlock, nullptr, 0, 0, &sequence));
+    OK(api->queue_synchronize(good.queue, sequence, UINT64_MAX));
+    // A request that needs as much.
+    emu_buffer binary{};
+    std::string text = ".program long\n.lanes 64\n.args 0\n";
+    for (int i = 0; i < 60000; ++i) text += "const.i64 s0, 1\n";
+    text += "exit\n";
+    OK(api->assemble(text.data(), text.size(), &binary));
+    emu_program* program = nullptr;
+    REFUSED(EMU_ERROR_HOST, api->program_load(good.context, binary.data, binary.bytes, &program));
+    SAYS(last_error().cause, "no memory on the host");
+    api->buffer_release(&binary);
+  }
+  OK(api->context_destroy(context));
+  OK(api->queue_launch(good.queue, good.program(large_program()), kOneBlock, nullptr, 0, 0, &sequence));
+  OK(api->queue_synchronize(good.queue, sequence, UINT64_MAX));
+}
+
+#endif
