@@ -19,7 +19,7 @@ using c10::Stream;
 
 template <int device>
 void free_on(void* pointer) {
-  if (pointer != nullptr && runtime_loaded()) (void)api().memory_free(device, address(pointer));
+  if (pointer != nullptr && runtime_loaded()) (void)api().memory_free(device, reinterpret_cast<uint64_t>(pointer));
 }
 
 template <size_t... device>
@@ -87,7 +87,8 @@ struct StreamPool {
     const std::lock_guard lock(mutex);
     emurt_stream& stream = streams[next];
     next = (next + 1) % kStreams;
-    if (stream == nullptr) check(api().stream_create(device, priority, &stream), "making a stream");
+    const bool stale = stream != nullptr && api().stream_id(device, stream) == UINT64_MAX; // the device was reset
+    if (stream == nullptr || stale) check(api().stream_create(device, priority, &stream), "making a stream");
     return stream;
   }
 };

@@ -50,6 +50,11 @@ inline c10::Stream wrap(int device, emurt_stream stream) {
                      reinterpret_cast<c10::StreamId>(stream));
 }
 
-inline uint64_t address(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+// A device address for a command. Raises when the memory is from before a reset of its device: a program would fault.
+inline uint64_t address(const void* pointer) {
+  const auto at = reinterpret_cast<uint64_t>(pointer);
+  check(api().memory_check(at), "use of a tensor");
+  return at;
+}
 
 }  // namespace emu

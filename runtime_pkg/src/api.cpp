@@ -192,14 +192,21 @@ int32_t memory_alloc(int32_t device, uint64_t bytes, emurt_stream stream, uint64
 }
 
 int32_t memory_free(int32_t device, uint64_t address) {
-  return call([&](Process& process) { process.context(device).allocator.free(address); });
+  return call([&](Process& process) {
+    if (!process.is_from_before_reset(address)) process.context(device).allocator.free(address);
+  });
 }
 
 int32_t memory_record(int32_t device, uint64_t address, emurt_stream stream) {
   return call([&](Process& process) {
+    process.require_present(address);
     Context& context = process.context(device);
     context.allocator.record(address, queue_of(process, context, stream));
   });
+}
+
+int32_t memory_check(uint64_t address) {
+  return guarded([&] { Process::get().require_present(address); });
 }
 
 int32_t memory_empty_cache(int32_t device) {
@@ -235,6 +242,7 @@ int32_t host_free(void* pointer) {
     if (pointer == nullptr) return;
     Context* context = process.context_of_pinned(pointer);
     if (context == nullptr) {
+      if (process.old_pinned.give_back(pointer)) return;
       fail(EMU_ERROR_INVALID_ARGUMENT, -1, text("host_free: %p is not pinned memory of this process", pointer),
            "Give the pointer that host_alloc gave");
     }
@@ -347,6 +355,8 @@ int32_t event_elapsed(emurt_event start, emurt_event end, double* device_millise
 int32_t copy(int32_t device, emurt_stream stream, int32_t kind, void* host_pointer, uint64_t address,
              uint64_t other_address, uint64_t bytes) {
   return call([&](Process& process) {
+    process.require_present(address);
+    if (kind == EMURT_COPY_ON_DEVICE) process.require_present(other_address);
     Context& context = process.context(device);
     Queue& queue = queue_of(process, context, stream);
     switch (kind) {
@@ -365,6 +375,7 @@ int32_t copy(int32_t device, emurt_stream stream, int32_t kind, void* host_point
 
 int32_t fill(int32_t device, emurt_stream stream, uint64_t address, uint8_t value, uint64_t bytes) {
   return call([&](Process& process) {
+    process.require_present(address);
     Context& context = process.context(device);
     Queue& queue = queue_of(process, context, stream);
     if (bytes == 0) return;
@@ -429,6 +440,7 @@ const emurt_api table = {
     copy, fill,
     module_get, launch,
     activity_enable, activity_read, correlation_push, correlation_pop,
+    memory_check,
 };
 
 }  // namespace

@@ -25,6 +25,11 @@ Context::Context(Process& process_, const emu_driver_api& api_, emu_device* devi
     info.size = sizeof info;
     check(api.device_info(device, &info));
     clock_hertz = info.clock_hertz;
+    emu_memory_info memory{};
+    memory.size = sizeof memory;
+    check(api.memory_info(handle, &memory));
+    first_address = memory.first_address;
+    end_address = memory.end_address;
     default_queue_ = &add_queue(0);
     if (process.activity_on()) check(api.activity_enable(handle, 1));
   } catch (...) {
@@ -36,12 +41,17 @@ Context::Context(Process& process_, const emu_driver_api& api_, emu_device* devi
 // The driver's context ends its queues, programs and memory; before that, what was
 // submitted is done, so that pinned memory is not written after it went.
 Context::~Context() {
+  if (ended_) return;
   try {
     drain();
   } catch (const Failure&) {
     // Lost or gone: there is nothing left to wait for.
   }
-  api.context_destroy(handle);
+  end();
+}
+
+void Context::end() {
+  if (!ended_.exchange(true)) api.context_destroy(handle);
 }
 
 void Context::require_alive() {
@@ -106,10 +116,17 @@ emurt_error Context::translate(const emu_error& error) const {
   out.address = error.address;
   if (error.queue != UINT32_MAX) out.stream = stream_id_of(error.queue);
   snprintf(out.program, sizeof out.program, "%s", error.program);
+  if (error.status == EMU_ERROR_PAGE_FAULT && process.is_from_before_reset(error.address)) {
+    snprintf(out.mend, sizeof out.mend, "The address is from before a reset of its device: allocate the memory again");
+  }
   return out;
 }
 
 void Context::raise(emu_status status) {
+  if (ended_) {
+    fail(EMU_ERROR_STALE_HANDLE, index, text("device %d was reset while the call was under way", index),
+         "Make again what the call was for");
+  }
   std::lock_guard<std::mutex> lock(fault_mutex_);
   if (status == EMU_ERROR_CONTEXT_LOST && lost_.load(std::memory_order_acquire)) throw Failure(fault_);
   emu_error error{};

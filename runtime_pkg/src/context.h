@@ -1,5 +1,6 @@
 // One context of this process on one device, and all that lives in it. Opened by its
-// construction; its destruction drains the queues and gives everything back in order.
+// construction; its destruction drains the queues and gives everything back in order,
+// unless `end` has ended the work before.
 #pragma once
 
 #include <atomic>
@@ -43,6 +44,9 @@ class Context {
   void check(emu_status status) {
     if (status != EMU_OK) raise(status);
   }
+  // Ends what runs, for good, and lets all who wait for it go with EMU_ERROR_STALE_HANDLE.
+  void end();
+
   // For calls that need not ask the driver: throws if the context is lost.
   void require_alive();
 
@@ -58,6 +62,8 @@ class Context {
   emu_context* handle = nullptr;
   const int32_t index;
   uint64_t clock_hertz = 1;
+  uint64_t first_address = 0;  // of device memory
+  uint64_t end_address = 0;
   Counters& counters;  // of the device: they outlive a reset
 
   Allocator allocator;
@@ -78,6 +84,7 @@ class Context {
   Queue* default_queue_ = nullptr;
 
   std::mutex fault_mutex_;
+  std::atomic<bool> ended_{false};
   std::atomic<bool> lost_{false};
   emurt_error fault_{};  // the first that ended the context; meaningful when lost_
 };

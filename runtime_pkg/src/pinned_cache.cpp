@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "context.h"
+#include "process.h"
 
 namespace emurt {
 
@@ -24,6 +24,18 @@ bool passed(const std::vector<Point>& users) {
 }
 
 }  // namespace
+
+PinnedCache::~PinnedCache() {
+  for (auto& [start, slab] : slabs_) {
+    std::vector<bool> live;
+    for (const Block& block : slab.blocks) live.push_back(block.state == State::kLive);
+    if (std::find(live.begin(), live.end(), true) == live.end()) {
+      context_.api.host_free(context_.handle, start);
+    } else {
+      context_.process.old_pinned.keep(context_.api, context_.handle, start, slab.block_bytes, std::move(live));
+    }
+  }
+}
 
 void* PinnedCache::take(uint64_t bytes) {
   if (bytes > kMost) {

@@ -19,6 +19,7 @@ namespace emurt {
 class PinnedCache {
  public:
   explicit PinnedCache(Context& context) : context_(context) {}
+  ~PinnedCache();  // after the context has ended; what is handed out becomes OldPinned
 
   void* take(uint64_t bytes);
   void give_back(void* pointer);

@@ -38,6 +38,8 @@ class Staging::Lease {
   Region* region_ = nullptr;
 };
 
+Staging::~Staging() { context_.pinned.give_back(ring_); }
+
 void Staging::to_device(Queue& queue, uint64_t address, const char* source, uint64_t bytes) {
   while (bytes > 0) {
     const uint64_t piece = std::min(bytes, kPiece);

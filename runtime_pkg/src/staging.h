@@ -19,6 +19,7 @@ class Staging {
   static constexpr uint64_t kRing = 2 * kPiece;
 
   explicit Staging(Context& context) : context_(context) {}
+  ~Staging();
 
   // Returns when `source` may be reused.
   void to_device(Queue& queue, uint64_t address, const char* source, uint64_t bytes);

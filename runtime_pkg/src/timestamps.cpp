@@ -8,6 +8,10 @@ namespace {
 constexpr uint64_t kChunk = 4096;
 }
 
+Timestamps::~Timestamps() {
+  for (emu_timestamp* chunk : chunks_) context_.pinned.give_back(chunk);
+}
+
 Timestamps::Taken Timestamps::take(Queue& queue) {
   emu_timestamp* slot = free_slot();
   Point point;
@@ -31,6 +35,7 @@ emu_timestamp* Timestamps::free_slot() {
   }
   if (free_.empty()) {
     auto* slots = static_cast<emu_timestamp*>(context_.pinned.take(kChunk));
+    chunks_.push_back(slots);
     for (uint64_t index = 0; index < kChunk / sizeof(emu_timestamp); ++index) free_.push_back(slots + index);
   }
   emu_timestamp* slot = free_.back();

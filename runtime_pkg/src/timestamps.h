@@ -13,6 +13,7 @@ namespace emurt {
 class Timestamps {
  public:
   explicit Timestamps(Context& context) : context_(context) {}
+  ~Timestamps();
 
   // A slot and the command that fills it. The slot comes back when the last copy of the pointer goes.
   struct Taken {
@@ -30,6 +31,7 @@ class Timestamps {
 
   Context& context_;
   std::mutex mutex_;
+  std::vector<emu_timestamp*> chunks_;
   std::vector<emu_timestamp*> free_;
   std::deque<Returned> returned_;
 };

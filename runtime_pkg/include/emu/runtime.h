@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 #define EMURT_INTERFACE_MAJOR 1
-#define EMURT_INTERFACE_MINOR 0
+#define EMURT_INTERFACE_MINOR 1
 #define EMURT_INTERFACE (EMURT_INTERFACE_MAJOR * 1000 + EMURT_INTERFACE_MINOR)
 
 /* Statuses and scopes are those of the driver interface (emu/driver.h), by number, and these. */
@@ -155,8 +155,12 @@ typedef struct emurt_api {
   int32_t (*device_telemetry)(int32_t device, emurt_telemetry* out);
   int32_t (*device_counters)(int32_t device, emurt_counters* out);
   int32_t (*device_synchronize)(int32_t device);
-  /* Gives up the context of this process on the device, after a fault or to start afresh: memory, streams, events
-   * and modules made before are stale, and the next use opens a new context. */
+  /* Gives up the context of this process on the device, after a fault or to start afresh, and does not wait for what
+   * runs there: it ends, and calls that wait for it give EMU_ERROR_STALE_HANDLE. The next use opens a new context.
+   * Memory, streams, events and modules made before are stale for good: their addresses and handles are not used again,
+   * using one gives EMU_ERROR_STALE_HANDLE, freeing memory does nothing. (A program that is launched with an old
+   * address faults: what its arguments mean is known to nobody else; see `memory_check`.) Pinned host memory that is
+   * handed out stays what it is for the host, and is pageable for the device. */
   int32_t (*device_reset)(int32_t device);
 
   /* Caching allocator. Memory is 512-byte aligned and not cleared; 0 bytes give address 0, which may be freed. A block freed on `stream` may be handed out again for that
@@ -206,6 +210,10 @@ typedef struct emurt_api {
   int32_t (*activity_read)(emurt_activity* out, size_t capacity, size_t* count, uint64_t* dropped);
   void (*correlation_push)(uint64_t id);
   void (*correlation_pop)(void);
+
+  /* Interface 1.1. EMU_ERROR_STALE_HANDLE when `address` is from before a `device_reset`, of whichever device. For who
+   * puts addresses into the arguments of a launch; costs some nanoseconds, and opens nothing. */
+  int32_t (*memory_check)(uint64_t address);
 } emurt_api;
 
 /* The only exported symbol. `driver_path`: absolute path of libemudrv.so; the first call of a process decides, a later call may

@@ -178,7 +178,11 @@ class Device:
         call("device_synchronize", self.index)
 
     def reset(self) -> None:
-        """Give up this process's context: all made in it is stale; the next use opens a new one."""
+        """Give up this process's context and what runs in it; the next use opens a new one.
+
+        What was made before is stale: using it raises StaleHandleError, and freeing memory does
+        nothing.
+        """
         call("device_reset", self.index)
 
     def alloc(self, size: int, stream: Stream | None = None) -> int:

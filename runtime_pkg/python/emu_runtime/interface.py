@@ -22,7 +22,7 @@ from ctypes import (
 from typing import Any, ClassVar
 
 MAJOR = 1
-MINOR = 0
+MINOR = 1
 NUMBER = MAJOR * 1000 + MINOR
 
 
@@ -193,4 +193,5 @@ class CApi(ctypes.Structure):
         ),
         ("correlation_push", CFUNCTYPE(None, c_uint64)),
         ("correlation_pop", CFUNCTYPE(None)),
+        ("memory_check", _call(c_uint64)),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -176,10 +177,35 @@ def test_after_a_reset_all_handles_are_stale(emu: Any, device: Any) -> None:
         event.query()
     with pytest.raises(emu.errors.StaleHandleError):
         module.launch((1, 1, 1), b"")
-    with pytest.raises(emu.errors.InvalidArgumentError):
-        device.free(address)
+    with pytest.raises(emu.errors.StaleHandleError, match="before a reset"):
+        device.fill(address, 0, 512)
+    device.free(address)  # nothing: the memory went with the reset
+    assert device.memory_stats().frees == 0
     emu.Module(0, EMPTY).launch((1, 1, 1), b"")
     device.synchronize()
+
+
+def test_a_reset_ends_what_runs_and_lets_who_waits_go(emu: Any, device: Any) -> None:
+    address = device.alloc(512)
+    emu.Module(0, SLOW).launch((1, 1, 1), arguments(address, 1 << 40))
+    told: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            device.synchronize()
+        except emu.errors.EmuError as error:
+            told.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.2)
+    start = time.monotonic()
+    device.reset()
+    assert time.monotonic() - start < 5
+    waiting.join(5)
+    assert not waiting.is_alive()
+    assert isinstance(told[0], emu.errors.StaleHandleError) and "reset" in str(told[0])
+    assert device.read(device.alloc(512), 512) == bytes(512)
 
 
 def test_threads_on_their_own_streams(emu: Any, device: Any) -> None:

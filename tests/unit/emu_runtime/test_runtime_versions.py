@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from emu_runtime import library, versions
+from emu_runtime import interface, library, versions
 from emu_runtime.errors import NoDriverError, VersionError
 from emu_runtime.versions import Number
 
@@ -21,7 +21,8 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (driver / "include" / "emu").mkdir(parents=True)
     (driver / "__init__.py").write_text("raise RuntimeError('its code must not run')\n")
     (driver / "include" / "emu" / "driver.h").write_text(HEADER.format(1, 0))
-    text = '{"version": "0.1.0", "runtime": [1, 0], "driver": [1, 0]}'
+    own = f"[{interface.MAJOR}, {interface.MINOR}]"
+    text = f'{{"version": "0.1.0", "runtime": {own}, "driver": [1, 0]}}'
     (tmp_path / "interface.json").write_text(text)
     monkeypatch.setattr(versions, "PACKAGE", tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])

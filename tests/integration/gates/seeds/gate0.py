@@ -105,6 +105,7 @@ SEEDS: dict[str, Seed] = {
         "emu_runtime.Activity.ticks", property(lambda self: self.end_ns - self.start_ns)
     ),
     "gate0.program.refused": silent_module,
+    "gate0.reset.old_handles": in_child(CHILD_DEVICE + "D.reset = lambda self: None"),
     "gate0.fault.page_fault_typed": in_child(
         "from emu_runtime import errors\n"
         "init = errors.EmuError.__init__\n"

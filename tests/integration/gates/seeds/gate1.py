@@ -166,6 +166,9 @@ SEEDS: dict[str, Seed] = {
     "gate1.fork.dataloader": in_child(
         "import os\nos.register_at_fork(after_in_child=lambda: os._exit(1))"
     ),
+    "gate1.reset.old_tensors": in_child(
+        "import emu_runtime\nemu_runtime.Device.reset = lambda self: None"
+    ),
     "gate1.process.tensor_through_queue": in_child(
         "import numpy, pickle\nfrom multiprocessing.reduction import ForkingPickler\n"
         "ForkingPickler.dumps = lambda x: pickle.dumps(numpy.zeros(6))"
