@@ -26,9 +26,8 @@ inline std::optional<uint64_t> first_bad(const AddressSpace& space, uint64_t add
   return std::nullopt;
 }
 
-/* The same for one aligned element, which lies in one page. */
-inline bool element_ok(const AddressSpace& space, uint64_t address, uint64_t bytes, uint8_t permission) {
-  const uint64_t offset = address - space.base;
+/* Whether one aligned element, which lies in one page, may be accessed; by its offset from the base. */
+inline bool element_ok(const AddressSpace& space, uint64_t offset, uint64_t bytes, uint8_t permission) {
   return offset < space.bytes && bytes <= space.bytes - offset &&
          page_ok(space, offset >> space.page_shift, permission);
 }

@@ -98,16 +98,18 @@ struct MaskedLanes {
   bool operator[](uint32_t lane) const { return (predicate[lane] ^ negated) != 0; }
 };
 
-/* Checks all active lanes, lowest first. False with the fault noted. */
+/* Checks all active lanes, lowest first. `start` is an offset from the space's base, which is aligned for any element.
+ * False with the fault noted. */
 template <class Place, class Mask>
-bool lanes_ok(Block& block, const Step* step, uint64_t base, Place place, Mask mask, uint8_t permission) {
+bool lanes_ok(Block& block, const Step* step, uint64_t start, Place place, Mask mask, uint8_t permission) {
   char who[32];
   const uint64_t align = step->bytes - 1u;
   for (uint32_t i = 0; i < block.vl; ++i) {
-    const uint64_t address = base + place.of(i);
-    if (!mask[i] || ((address & align) == 0 && element_ok(block.space, address, step->bytes, permission))) continue;
+    const uint64_t offset = start + place.of(i);
+    if (!mask[i] || ((offset & align) == 0 && element_ok(block.space, offset, step->bytes, permission))) continue;
+    const uint64_t address = offset + block.space.base;
     std::snprintf(who, sizeof who, "lane %u: ", i);
-    if ((address & align) != 0) misaligned(block, step, address, who);
+    if ((offset & align) != 0) misaligned(block, step, address, who);
     else page_fault(block, step, address, permission, who);
     return false;
   }
@@ -115,26 +117,26 @@ bool lanes_ok(Block& block, const Step* step, uint64_t base, Place place, Mask m
 }
 
 template <class T, class Place, class Mask>
-void load_lanes(T* to, const std::byte* window, uint64_t base, Place place, Mask mask, uint32_t lanes) {
+void load_lanes(T* to, const std::byte* window, uint64_t start, Place place, Mask mask, uint32_t lanes) {
   for (uint32_t i = 0; i < lanes; ++i)
-    if (mask[i]) std::memcpy(&to[i], window + (base + place.of(i)), sizeof(T));
+    if (mask[i]) std::memcpy(&to[i], window + (start + place.of(i)), sizeof(T));
 }
 
 template <class T, class Place, class Mask>
-void store_lanes(std::byte* window, const T* from, uint64_t base, Place place, Mask mask, uint32_t lanes) {
+void store_lanes(std::byte* window, const T* from, uint64_t start, Place place, Mask mask, uint32_t lanes) {
   for (uint32_t i = 0; i < lanes; ++i)
-    if (mask[i]) std::memcpy(window + (base + place.of(i)), &from[i], sizeof(T));
+    if (mask[i]) std::memcpy(window + (start + place.of(i)), &from[i], sizeof(T));
 }
 
 /* Checked, then moved to or from the vector of operand 1. */
 template <class Place, class Mask>
 const Step* move_lanes(Block& block, const Step* step, uint64_t base, Place place, Mask mask, bool is_load) {
-  if (!lanes_ok(block, step, base, place, mask, is_load ? kPageRead : kPageWrite)) return nullptr;
+  const uint64_t start = base - block.space.base;
+  if (!lanes_ok(block, step, start, place, mask, is_load ? kPageRead : kPageWrite)) return nullptr;
   const uint8_t reg = step->reg[0];
   const auto move = [&]<class T>(T* vector) {
-    const uint64_t from_base = base - block.space.base;
-    if (is_load) load_lanes(vector, block.space.window, from_base, place, mask, block.vl);
-    else store_lanes(block.space.window, vector, from_base, place, mask, block.vl);
+    if (is_load) load_lanes(vector, block.space.window, start, place, mask, block.vl);
+    else store_lanes(block.space.window, vector, start, place, mask, block.vl);
   };
   switch (step->bytes) {
     case 1: move(block.vector<uint8_t>(reg)); break;
