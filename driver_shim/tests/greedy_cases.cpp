@@ -1,8 +1,6 @@
-/* Clients that take all they can get, and a host that has nothing more to give: who asks is told why, and the others
- * are served. */
+/* Clients that take all they can get: who asks is told why not, and the others are served. */
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,22 +9,13 @@
 #include <vector>
 
 #include "emu_constants.h"
+#include "limited.h"
 #include "raw.h"
 
 using namespace emu;
 using namespace emu::test;
 
 namespace {
-
-/* Of a field of /proc/PID/status, in bytes. */
-uint64_t status_bytes(int pid, const std::string& field) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
-  for (std::string word; file >> word;) {
-    uint64_t kib = 0;
-    if (word == field + ":" && file >> kib) return kib << 10;
-  }
-  fail(__FILE__, __LINE__, "no " + field);
-}
 
 uint64_t open_descriptors(int pid) {
   const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
@@ -43,22 +32,6 @@ double worked(int pid) {
   file >> user >> system;
   return (user + system) / double(sysconf(_SC_CLK_TCK));
 }
-
-/* A limit of another process, put back at the end. */
-class Limited {
- public:
-  Limited(int pid, __rlimit_resource what, uint64_t most) : pid_(pid), what_(what) {
-    CHECK(prlimit(pid_, what_, nullptr, &before_) == 0);
-    const rlimit now{most, before_.rlim_max};
-    CHECK(prlimit(pid_, what_, &now, nullptr) == 0);
-  }
-  ~Limited() { prlimit(pid_, what_, &before_, nullptr); }
-
- private:
-  const int pid_;
-  const __rlimit_resource what_;
-  rlimit before_{};
-};
 
 uint64_t new_context(int socket) {
   const RawReply made = ask(socket, RequestKind::context_create);
@@ -95,13 +68,6 @@ Descriptor memfd_of(const std::string& text) {
 }
 
 uint64_t size_of(const Descriptor& fd) { return uint64_t(lseek(fd.get(), 0, SEEK_END)); }
-
-/* All its vector registers: what it needs on the host no earlier program has needed. */
-std::string large_program() {
-  std::string text = ".program large\n.lanes 4096\n.args 0\n";
-  for (int i = 0; i < 16; ++i) text += " const.f64 v" + std::to_string(i) + ", 1\n";
-  return text + " exit\n";
-}
 
 } // namespace
 
@@ -198,56 +164,3 @@ CASE(greedy_descriptors) {
   held.clear();
   emud_still_serves();
 }
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they end a process that gets no memory
-
-CASE(greedy_threads) {
-  const Served device;
-  const Descriptor held = greeted();
-  {
-    const Limited full(device.pid(), RLIMIT_DATA, status_bytes(device.pid(), "VmData") + (128 << 10));
-    emu_device* handle = nullptr;
-    REFUSED(EMU_ERROR_HOST, api->device_open(0, &handle));
-    SAYS(last_error().cause, "thread");
-    CHECK(ask(held.get(), RequestKind::device_info).reply.status == EMU_OK);
-  }
-  emud_still_serves();
-}
-
-CASE(greedy_commands) {
-  const Served device;
-  Setup good;
-  emu_program* empty = good.program(kEmpty);
-  uint64_t sequence = 0;
-  OK(api->queue_launch(good.queue, empty, kOneBlock, nullptr, 0, 0, &sequence));
-  OK(api->queue_synchronize(good.queue, sequence, UINT64_MAX));
-  emu_context* context = nullptr;
-  emu_queue* queue = nullptr;
-  OK(api->context_create(good.device, &context));
-  OK(api->queue_create(context, EMU_QUEUE_COMPUTE, 0, &queue));
-  emu_program* large = Setup::load(context, large_program());
-  {
-    const Limited full(device.pid(), RLIMIT_DATA, status_bytes(device.pid(), "VmData") + (128 << 10));
-    OK(api->queue_launch(queue, large, kOneBlock, nullptr, 0, 0, &sequence));
-    REFUSED(EMU_ERROR_HOST, api->queue_synchronize(queue, sequence, UINT64_MAX));
-    SAYS(last_error().cause, "no memory on the host");
-    CHECK(last_error().scope == EMU_SCOPE_CONTEXT && std::string(last_error().program) == "large");
-    OK(api->queue_launch(good.queue, empty, kOneBlock, nullptr, 0, 0, &sequence));
-    OK(api->queue_synchronize(good.queue, sequence, UINT64_MAX));
-    // A request that needs as much.
-    emu_buffer binary{};
-    std::string text = ".program long\n.lanes 64\n.args 0\n";
-    for (int i = 0; i < 60000; ++i) text += "const.i64 s0, 1\n";
-    text += "exit\n";
-    OK(api->assemble(text.data(), text.size(), &binary));
-    emu_program* program = nullptr;
-    REFUSED(EMU_ERROR_HOST, api->program_load(good.context, binary.data, binary.bytes, &program));
-    SAYS(last_error().cause, "no memory on the host");
-    api->buffer_release(&binary);
-  }
-  OK(api->context_destroy(context));
-  OK(api->queue_launch(good.queue, good.program(large_program()), kOneBlock, nullptr, 0, 0, &sequence));
-  OK(api->queue_synchronize(good.queue, sequence, UINT64_MAX));
-}
-
-#endif
