@@ -8,6 +8,7 @@
 #include <ATen/TensorIterator.h>
 #include <ATen/native/Resize.h>
 
+#include "bounds.h"
 #include "counts.h"
 #include "elementwise.h"
 #include "exit.h"
@@ -37,6 +38,12 @@ void copy_on_device(const Tensor& from, const Tensor& to) {
           "copy on the device");
     return;
   }
+  if (from.is_complex() && from.dtype() == to.dtype()) return copy_on_device(at::view_as_real(from), at::view_as_real(to));
+  if (from.dtype() != to.dtype() && !(supported(from.scalar_type()) && supported(to.scalar_type()))) {
+    note_fallback("aten::_copy_from", c10::str("conversion of ", from.scalar_type(), " to ", to.scalar_type()));
+    to.copy_(from.to(at::kCPU).to(to.scalar_type()));
+    return;
+  }
   auto iterator = at::TensorIteratorConfig()
                       .add_output(to)
                       .add_const_input(from)
@@ -58,7 +65,10 @@ void copy_block(const Tensor& device_side, const Tensor& host_side, emurt_copy_k
   check(api().copy(device, current_stream(device), kind, host, address(device_side.const_data_ptr()), 0,
                    device_side.nbytes()),
         kind == EMURT_COPY_TO_DEVICE ? "copy to the device" : "copy from the device");
-  if (!non_blocking) check(api().stream_synchronize(device, current_stream(device)), "copy");
+  if (!non_blocking) {
+    check(api().stream_synchronize(device, current_stream(device)), "copy");
+    check_bounds(device, current_stream(device));
+  }
   park_here();
 }
 

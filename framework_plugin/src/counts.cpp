@@ -1,6 +1,7 @@
 #include "counts.h"
 
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "runtime.h"
@@ -10,6 +11,7 @@ namespace {
 
 std::atomic<Counter*> head{nullptr};
 std::atomic<bool> recording_now{false};
+thread_local uint64_t outermost = 0;
 std::mutex mutex;
 std::vector<Counter*>& by_id() {
   static auto* counters = new std::vector<Counter*>();
@@ -32,6 +34,9 @@ const char* counter_name(uint64_t id) noexcept {
   const std::lock_guard lock(mutex);
   return id == 0 || id > by_id().size() ? nullptr : by_id()[id - 1]->name;
 }
+
+uint64_t outermost_operator() noexcept { return outermost; }
+uint64_t exchange_outermost_operator(uint64_t id) noexcept { return std::exchange(outermost, id); }
 
 void set_recording(bool on) noexcept { recording_now.store(on, std::memory_order_relaxed); }
 bool recording() noexcept { return recording_now.load(std::memory_order_relaxed); }

@@ -1,11 +1,15 @@
 // What ran: a counter for each operator the plugin implements, and the operator's name
-// tied to the device commands it submits while activity is recorded.
+// tied to the device commands it submits while activity is recorded. An operator whose kernel
+// turns out to have no device program for its arguments runs, and counts, as a fallback.
 #pragma once
 
 #include <torch/library.h>
 
 #include <atomic>
 #include <cstdint>
+#include <string>
+
+#include "fallback.h"
 
 namespace emu {
 
@@ -25,13 +29,19 @@ bool recording() noexcept;
 void push_correlation(uint64_t id) noexcept;
 void pop_correlation() noexcept;
 
+// Id of the operator that the calling thread is in, the one that was called from outside; 0 in none.
+uint64_t outermost_operator() noexcept;
+uint64_t exchange_outermost_operator(uint64_t id) noexcept;
+
 class OperatorScope {
  public:
-  explicit OperatorScope(Counter& counter) : recorded_(recording()) {
+  explicit OperatorScope(Counter& counter) : recorded_(recording()), outer_(outermost_operator()) {
+    if (outer_ == 0) exchange_outermost_operator(counter.id);
     counter.calls.fetch_add(1, std::memory_order_relaxed);
     if (C10_UNLIKELY(recorded_)) push_correlation(counter.id);
   }
   ~OperatorScope() {
+    exchange_outermost_operator(outer_);
     if (C10_UNLIKELY(recorded_)) pop_correlation();
   }
   OperatorScope(const OperatorScope&) = delete;
@@ -39,6 +49,7 @@ class OperatorScope {
 
  private:
   bool recorded_;
+  uint64_t outer_;
 };
 
 template <size_t length>
@@ -60,8 +71,16 @@ struct Counted;
 template <Name name, auto function, class Result, class... Argument>
 struct Counted<name, function, Result (*)(Argument...)> {
   static Result call(Argument... arguments) {
-    const OperatorScope scope(counter<name>());
-    return function(std::forward<Argument>(arguments)...);
+    try {
+      const OperatorScope scope(counter<name>());
+      return function(arguments...);
+    } catch (const Unsupported& why) {
+      counter<name>().calls.fetch_sub(1, std::memory_order_relaxed);
+      const FallbackReason reason(why);
+      return c10::impl::BoxedKernelWrapper<Result(Argument...)>::call(
+          c10::BoxedKernel::makeFromFunction<&fall_back>(), operator_named(name.text), c10::DispatchKeySet(),
+          std::forward<Argument>(arguments)...);
+    }
   }
 };
 

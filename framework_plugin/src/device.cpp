@@ -8,6 +8,7 @@
 #include <array>
 #include <mutex>
 
+#include "bounds.h"
 #include "runtime.h"
 
 namespace emu {
@@ -135,9 +136,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void synchronizeStream(const Stream& stream) const override {
     check(api().stream_synchronize(stream.device_index(), handle(stream)), "stream synchronization");
+    check_bounds(stream.device_index(), handle(stream));
   }
   void synchronizeDevice(const DeviceIndex device) const override {
     check(api().device_synchronize(device), "device synchronization");
+    check_bounds(device);
   }
   void recordDataPtrOnStream(const c10::DataPtr& pointer, const Stream& stream) const override {
     if (pointer.get() == nullptr) return;

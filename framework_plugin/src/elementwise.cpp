@@ -1,9 +1,14 @@
 #include "elementwise.h"
 
+#include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
 #include <c10/core/ScalarType.h>
 
 #include <cstring>
 
+#include "bounds.h"
+#include "counts.h"
+#include "fallback.h"
 #include "launch.h"
 #include "rows.h"
 
@@ -37,13 +42,18 @@ c10::ScalarType common_type(const at::TensorIteratorBase& iterator) {
   return Access::of(iterator);
 }
 
-// The value of a zero-dimensional CPU tensor, rounded to the common type as PyTorch does.
-c10::Scalar host_scalar(const at::TensorBase& tensor, c10::ScalarType common) {
-  const c10::Scalar value = at::Tensor(tensor).item();
-  if (common == at::kHalf) return static_cast<float>(value.to<c10::Half>());
-  if (common == at::kBFloat16) return static_cast<float>(value.to<c10::BFloat16>());
-  if (common == at::kBool) return static_cast<int64_t>(value.to<bool>());
-  return value;
+// The value of a zero-dimensional CPU tensor in the common type: converted as a tensor is, which wraps
+// integers and rounds halves, unless the row takes it wider.
+c10::Scalar host_scalar(const at::TensorBase& tensor, c10::ScalarType common, bool wide) {
+  const at::Tensor value(tensor);
+  return (wide && at::isReducedFloatingType(common) ? value : value.to(common)).item();
+}
+
+// A scalar argument in the common type: one that does not fit is refused, as PyTorch does.
+c10::Scalar fitting(const c10::Scalar& value, c10::ScalarType common, const Row& row, int scalar) {
+  if (row.scalar_type != nullptr || (((row.wide >> scalar) & 1) != 0 && at::isReducedFloatingType(common))) return value;
+  return AT_DISPATCH_ALL_TYPES_AND3(at::kHalf, at::kBFloat16, at::kBool, common, "scalar argument",
+                                    [&] { return c10::Scalar(value.to<scalar_t>()); });
 }
 
 bool follows_row_major(const at::TensorIteratorBase& iterator, int operand, int64_t item) {
@@ -108,8 +118,7 @@ bool supported(c10::ScalarType type) { return find_element(type).has_value(); }
 
 Element element_of(c10::ScalarType type, const char* operation) {
   const auto found = find_element(type);
-  TORCH_CHECK_NOT_IMPLEMENTED(found.has_value(), "emu: ", operation, " is not implemented for ", type,
-                              "; move the tensor to the CPU for this operation");
+  if (!found.has_value()) unsupported(operation, " of ", type);
   return *found;
 }
 
@@ -122,7 +131,7 @@ uint64_t argument_bits(const c10::Scalar& value, const char* type) {
     const auto number = value.to<double>();
     std::memcpy(&bits, &number, sizeof number);
   } else {
-    const auto number = value.isFloatingPoint() ? static_cast<int64_t>(value.toDouble()) : value.to<int64_t>();
+    const auto number = value.to<int64_t>();
     std::memcpy(&bits, &number, sizeof number);
   }
   return bits;
@@ -137,9 +146,7 @@ Element bits_of(c10::ScalarType type) {
     case 2: return Element::i16;
     case 4: return Element::i32;
     case 8: return Element::i64;
-    default:
-      TORCH_CHECK_NOT_IMPLEMENTED(false, "emu: a strided copy of ", type,
-                                  " is not implemented; make it contiguous on the CPU first");
+    default: unsupported("moving elements of ", type);
   }
 }
 
@@ -154,7 +161,7 @@ void run_indirect(at::TensorIteratorBase& iterator, const Row& row, at::IntArray
   s.dims = static_cast<uint8_t>(iterator.ndim() == 0 ? 1 : iterator.ndim());
   s.narrow = iterator.numel() < (int64_t{1} << 31);
   s.common = bits_of(iterator.dtype(0));
-  TORCH_INTERNAL_ASSERT(s.operands <= kMaxOperands && row.scalars == 2 * sizes.size());
+  TORCH_INTERNAL_ASSERT(s.operands <= kMaxOperands && row.scalars == 2 * sizes.size() + 2);
   uint64_t args[kMaxSlots];
   for (int k = 0; k < s.operands; ++k) {
     s.operand[k] = {k < 2 ? s.common : element_of(iterator.dtype(k), row.name), Access::strided};
@@ -164,7 +171,11 @@ void run_indirect(at::TensorIteratorBase& iterator, const Row& row, at::IntArray
     args[slot_of_scalar(s, static_cast<int>(2 * k))] = static_cast<uint64_t>(sizes[k]);
     args[slot_of_scalar(s, static_cast<int>(2 * k + 1))] = static_cast<uint64_t>(strides[k]);
   }
+  const int device = iterator.device(0).index();
+  args[slot_of_scalar(s, row.scalars - 2)] = bounds_record(device);
+  args[slot_of_scalar(s, row.scalars - 1)] = outermost_operator();
   submit(iterator, s, args);
+  bounds_launched(device);
 }
 
 void run_bit_copy(at::TensorIteratorBase& iterator) {
@@ -194,6 +205,8 @@ void run_elementwise(at::TensorIteratorBase& iterator, const Row& row, std::init
                       : iterator.ntensors() > 1                          ? iterator.dtype(iterator.noutputs())
                                                                          : iterator.dtype(0);
   s.common = element_of(common, row.name);
+  const uint8_t kind = common == at::kBool ? kBooleans : is_float(s.common) ? kFloats : kIntegers;
+  if ((row.domain & kind) == 0) unsupported(row.name, " of ", common);
   const c10::Device where = iterator.device(0);
   bool uniform[kMaxOperands]{};
   for (int k = 0; k < s.operands; ++k) {
@@ -210,12 +223,15 @@ void run_elementwise(at::TensorIteratorBase& iterator, const Row& row, std::init
   for (int k = 0; k < s.operands; ++k) {
     const bool mask = k != 0 && ((row.masks >> (k - 1)) & 1) != 0;
     args[slot_of_operand(k)] =
-        uniform[k] ? argument_bits(host_scalar(iterator.tensor_base(k), mask ? at::kBool : common),
+        uniform[k] ? argument_bits(host_scalar(iterator.tensor_base(k), mask ? at::kBool : common, k == 2 && (row.wide & kWideSecond) != 0),
                                    is_float(mask ? Element::boolean : s.common) ? compute_type(s.common) : "i64")
                    : address(iterator.data_ptr(k));
   }
   int at = 0;
-  for (const c10::Scalar& scalar : scalars) args[slot_of_scalar(s, at++)] = argument_bits(scalar, scalar_type(s));
+  for (const c10::Scalar& scalar : scalars) {
+    args[slot_of_scalar(s, at)] = argument_bits(fitting(scalar, common, row, at), scalar_type(s));
+    ++at;
+  }
   TORCH_INTERNAL_ASSERT(at == row.scalars, row.name, " takes ", int{row.scalars}, " scalars, got ", at);
   submit(iterator, s, args);
 }

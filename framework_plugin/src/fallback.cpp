@@ -30,12 +30,17 @@ std::string describe(const torch::jit::Stack& stack, size_t arguments) {
   return text.str();
 }
 
-void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-  const std::string name = c10::toString(op.operator_name());
+thread_local std::string reason;
+
+}  // namespace
+
+FallbackReason::FallbackReason(const Unsupported& why) : outer_(std::exchange(reason, why.msg())) {}
+FallbackReason::~FallbackReason() { reason = std::move(outer_); }
+
+void note_fallback(const std::string& name, const std::string& why) {
   const FallbackPolicy now = policy.load();
   TORCH_CHECK_NOT_IMPLEMENTED(
-      now != FallbackPolicy::error, "emu: ", name, " has no device program (arguments: ",
-      describe(*stack, op.schema().arguments().size()),
+      now != FallbackPolicy::error, "emu: ", name, " has no device program (", why,
       ") and TORCH_EMU_FALLBACK is `error`. Use operators that have one, or set TORCH_EMU_FALLBACK to `warn` (run it on "
       "the host and say so once), `allow` (run it on the host in silence) or `error` (refuse, as now).");
   bool first = false;
@@ -44,10 +49,25 @@ void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::S
     first = ++counts()[name] == 1;
   }
   if (now == FallbackPolicy::warn && first)
-    TORCH_WARN("emu: ", name, " has no device program and runs on the host, with a copy each way. Set TORCH_EMU_FALLBACK "
-               "to `allow` to hide this or to `error` to refuse it.");
+    TORCH_WARN("emu: ", name, " has no device program (", why, ") and runs on the host, with a copy each way. Set "
+               "TORCH_EMU_FALLBACK to `allow` to hide this or to `error` to refuse it.");
+}
+
+void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const std::string arguments = describe(*stack, op.schema().arguments().size());
+  note_fallback(c10::toString(op.operator_name()),
+                reason.empty() ? "arguments: " + arguments : reason + "; arguments: " + arguments);
+  reason.clear();  // it is not that of an operator called inside
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
 }
+
+c10::OperatorHandle operator_named(const std::string& name) {
+  const size_t dot = name.find('.');
+  return c10::Dispatcher::singleton().findSchemaOrThrow(("aten::" + name.substr(0, dot)).c_str(),
+                                                        dot == std::string::npos ? "" : name.substr(dot + 1).c_str());
+}
+
+namespace {
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());

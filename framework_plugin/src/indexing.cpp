@@ -1,14 +1,15 @@
 // Operators that reach elements through index tensors, and cat.
 //
 // The restrided operand has stride 0 along the indexed dimensions: the iterator takes care of
-// all others, and the program adds what the indices say. An index out of range cannot raise at
-// the call, since the device runs behind the host: the program faults, and the fault names it.
+// all others, and the program adds what the indices say. An index out of range is left out and
+// told when the host next waits (bounds.h).
 #include "structured.h"  // first: PyTorch's meta headers lean on what it includes
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/IndexKernel.h>
-#include <ATen/native/TypeProperties.h>
 #include <ATen/ops/_index_put_impl_native.h>
+#include <ATen/ops/cat_meta.h>
 #include <ATen/ops/gather_meta.h>
 #include <ATen/ops/index_meta.h>
 #include <ATen/ops/index_native.h>
@@ -82,6 +83,9 @@ Tensor& index_select_out(const Tensor& given_self, int64_t dim, const Tensor& in
   TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
               "index_select(): Expected dtype int32 or int64 for index");
   TORCH_CHECK(given_self.scalar_type() == out.scalar_type(), "index_select(): self and result must have the same scalar type");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, given_self);
+  at::assert_no_overlap(out, index);
   const Tensor self = at_least_1d(given_self), flat = at_least_1d(index);
   dim = at::maybe_wrap_dim(dim, self.dim());
   auto sizes = self.sizes().vec();
@@ -98,61 +102,48 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   return index_select_out(self, dim, index, out);
 }
 
-Tensor index_tensor(const Tensor& self, const c10::List<std::optional<Tensor>>& indices) {
-  Functional<at::native::structured_index_out> op;
+using IndexList = c10::List<std::optional<Tensor>>;
+
+template <class Op>
+void run_index(Op& op, const Tensor& self, const IndexList& indices) {
   const at::IOptTensorListRef list(indices);
   const auto computed = op.meta(self, list);
   op.impl(self, computed.sizes, computed.strides, op.maybe_get_output(0));
-  return std::move(op.output);
 }
-Tensor& index_out(const Tensor& self, const c10::List<std::optional<Tensor>>& indices, Tensor& out) {
-  const Tensor made = index_tensor(self, indices);
-  at::native::resize_output(out, made.sizes());
-  return out.copy_(made);
+Tensor index_tensor(const Tensor& self, const IndexList& indices) {
+  Functional<at::native::structured_index_out> op;
+  run_index(op, self, indices);
+  return std::move(op.outputs[0]);
 }
-
-Tensor cat(const at::ITensorListRef& given, int64_t dim);
-
-Tensor& cat_out(const at::ITensorListRef& given, int64_t dim, Tensor& out) {
-  const auto tensors = given.materialize();
-  TORCH_CHECK(!tensors.empty(), "torch.cat(): expected a non-empty list of Tensors");
-  // An empty one-dimensional tensor goes with any shape, for old code's sake.
-  const auto skipped = [](const Tensor& tensor) { return tensor.dim() == 1 && tensor.numel() == 0; };
-  const Tensor* first = nullptr;
-  for (const Tensor& tensor : tensors) {
-    TORCH_CHECK(tensor.dim() > 0, "zero-dimensional tensor (at position 0) cannot be concatenated");
-    if (first == nullptr && !skipped(tensor)) first = &tensor;
-  }
-  if (first == nullptr) {
-    at::native::resize_output(out, {0});
-    return out;
-  }
-  dim = at::maybe_wrap_dim(dim, first->dim());
-  auto sizes = first->sizes().vec();
-  sizes[static_cast<size_t>(dim)] = 0;
-  for (const Tensor& tensor : tensors) {
-    if (skipped(tensor)) continue;
-    TORCH_CHECK(tensor.dim() == first->dim(), "Tensors must have same number of dimensions: got ", first->dim(), " and ",
-                tensor.dim());
-    for (int64_t k = 0; k < tensor.dim(); ++k)
-      TORCH_CHECK(k == dim || tensor.size(k) == first->size(k), "Sizes of tensors must match except in dimension ", dim,
-                  ". Expected size ", first->size(k), " but got size ", tensor.size(k), " for a tensor in the list.");
-    sizes[static_cast<size_t>(dim)] += tensor.size(dim);
-  }
-  at::native::resize_output(out, sizes);
-  int64_t at = 0;
-  for (const Tensor& tensor : tensors) {
-    if (skipped(tensor)) continue;
-    out.narrow(dim, at, tensor.size(dim)).copy_(tensor);
-    at += tensor.size(dim);
-  }
+Tensor& index_out(const Tensor& self, const IndexList& indices, Tensor& out) {
+  Out<at::native::structured_index_out> op(false, out);
+  run_index(op, self, indices);
+  op.finish();
   return out;
 }
-Tensor cat(const at::ITensorListRef& given, int64_t dim) {
-  const auto tensors = given.materialize();
-  TORCH_CHECK(!tensors.empty(), "torch.cat(): expected a non-empty list of Tensors");
-  Tensor out = at::empty({0}, tensors.front().get().options().dtype(at::native::result_type(given)));
-  return cat_out(given, dim, out);
+
+template <class Op>
+void run_cat(Op& op, const at::ITensorListRef& tensors, int64_t dim) {
+  const auto computed = op.meta(tensors, dim);
+  const Tensor& out = op.maybe_get_output(0);
+  int64_t at = 0;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.dim() == 1 && tensor.numel() == 0) continue;  // goes with any shape, for old code's sake
+    const int64_t size = tensor.size(computed.dim);
+    out.narrow(computed.dim, at, size).copy_(tensor);
+    at += size;
+  }
+}
+Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
+  Functional<meta::structured_cat> op;
+  run_cat(op, tensors, dim);
+  return std::move(op.outputs[0]);
+}
+Tensor& cat_out(const at::ITensorListRef& tensors, int64_t dim, Tensor& out) {
+  Out<meta::structured_cat> op(false, out);
+  run_cat(op, tensors, dim);
+  op.finish();
+  return out;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
@@ -174,8 +165,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 }
 
 void check_indices(const at::TensorIteratorBase& iterator, IntArrayRef sizes, const char* name) {
-  TORCH_CHECK_NOT_IMPLEMENTED(sizes.size() <= 4 && iterator.ntensors() == static_cast<int>(sizes.size()) + 2, "emu: ", name,
-                              " is implemented for at most 4 index tensors, got ", sizes.size());
+  if (sizes.size() > 4 || iterator.ntensors() != static_cast<int>(sizes.size()) + 2)
+    unsupported(name, " with ", sizes.size(), " index tensors, where at most 4 are implemented");
 }
 
 }  // namespace
@@ -189,7 +180,7 @@ void index_kernel(TensorIteratorBase& iterator, IntArrayRef sizes, IntArrayRef s
   emu::run_indirect(iterator, emu::rows::index[sizes.size() - 1], sizes, strides);
 }
 void index_put_kernel(TensorIterator& iterator, IntArrayRef sizes, IntArrayRef strides, bool accumulate) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!accumulate, "emu: index_put with accumulate=True is not implemented; compute it on the CPU");
+  if (accumulate) emu::unsupported("index_put with accumulate=True");
   emu::check_indices(iterator, sizes, "index_put");
   emu::run_indirect(iterator, emu::rows::index_put[sizes.size() - 1], sizes, strides);
 }

@@ -24,7 +24,7 @@ Tensor widened(const Tensor& tensor) {
 }
 
 void check_half_to_float(bool half_to_float) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!half_to_float, "emu: softmax with half to float conversion is not implemented; convert the input first");
+  if (half_to_float) unsupported("softmax that converts half to float");
 }
 
 Tensor shifted(const Tensor& self, int64_t dim) { return self.sub(at::amax(self, dim, true)); }
@@ -67,19 +67,20 @@ struct LogSoftmaxBackward : meta::structured__log_softmax_backward_data {
 };
 
 struct Picked {
+  Tensor kept;    // which samples are not ignored
   Tensor index;   // target with ignored entries at 0, one dimension more than the target
   Tensor weight;  // of each sample: 0 where it is ignored
 };
 
 Picked pick(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t ignore_index, int64_t class_dim) {
-  const Tensor kept = target.ne(ignore_index);
   Picked picked;
-  const Tensor safe = target.mul(kept);
+  picked.kept = target.ne(ignore_index);
+  const Tensor safe = target.mul(picked.kept);
   picked.index = safe.unsqueeze(class_dim);
   if (weight.defined())
-    picked.weight = at::index_select(weight, 0, safe.reshape({-1})).reshape(target.sizes()).mul_(kept.to(self.scalar_type()));
+    picked.weight = at::index_select(weight, 0, safe.reshape({-1})).reshape(target.sizes()).mul_(picked.kept.to(self.scalar_type()));
   else
-    picked.weight = kept.to(self.scalar_type());
+    picked.weight = picked.kept.to(self.scalar_type());
   return picked;
 }
 
@@ -105,7 +106,7 @@ std::tuple<Tensor, Tensor> nll_loss_forward(const Tensor& self, const Tensor& gi
   const Picked picked = pick(self, target, weight, ignore_index, target.dim() == 0 ? 0 : class_dim);
   const Tensor chosen = self.gather(class_dim, picked.index).reshape(target.sizes());
   // An ignored sample counts as zero even where its score is infinite.
-  const Tensor losses = at::where(picked.weight.ne(0), chosen.neg().mul_(picked.weight), at::zeros({}, self.options()));
+  const Tensor losses = at::where(picked.kept, chosen.neg().mul_(picked.weight), at::zeros({}, self.options()));
   const bool per_sample = reduction == at::Reduction::None;
   if (per_sample) return {losses.reshape(given_target.sizes()), at::zeros({}, self.options())};
   const Tensor total_weight = picked.weight.sum();
@@ -122,6 +123,8 @@ Tensor nll_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& g
   const Picked picked = pick(self, target, weight, ignore_index, target.dim() == 0 ? 0 : class_dim);
   Tensor scale = picked.weight.neg().mul_(reduction == at::Reduction::None ? grad.reshape(target.sizes()) : grad);
   if (reduction == at::Reduction::Mean) scale = scale.div(total_weight);
+  // An ignored sample has no gradient, even where all are ignored and the quotient is NaN.
+  scale = at::where(picked.kept, scale, at::zeros({}, self.options()));
   Tensor out = at::zeros(self.sizes(), self.options());
   out.scatter_(class_dim, picked.index, scale.reshape(picked.index.sizes()));
   return out;

@@ -5,6 +5,7 @@
 // layout is made contiguous first.
 #include "structured.h"  // first: PyTorch's meta headers lean on what it includes
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/baddbmm_meta.h>
 #include <ATen/ops/bmm_meta.h>
@@ -145,10 +146,11 @@ void multiply(Tensor a, Tensor b, const Tensor* c, const Tensor& out) {
 void multiply_add(const Tensor* c, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
                   const Tensor& out) {
   const auto type = out.scalar_type();
-  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(type) && supported(type), "emu: a matrix product of ", type,
-                              " is not implemented: expected float32, float64, float16 or bfloat16; convert, or compute on the CPU");
+  if (!at::isFloatingType(type) || !supported(type))
+    unsupported("a matrix product of ", type, ", where float32, float64, float16 and bfloat16 are implemented");
   if (out.numel() == 0) return;
   const bool reads_c = c != nullptr && beta.toDouble() != 0;
+  if (reads_c && !c->is_same(out)) at::assert_no_partial_overlap(out, *c);
   if (type == at::kHalf || type == at::kBFloat16) {
     const Tensor wide = at::empty(out.sizes(), out.options().dtype(at::kFloat));
     const Tensor wide_c = reads_c ? c->to(at::kFloat) : Tensor();

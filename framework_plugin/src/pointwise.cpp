@@ -123,8 +123,7 @@ struct ClampTensor : meta::structured_clamp_Tensor {
 };
 struct Gelu : meta::structured_gelu {
   void impl(const Tensor&, c10::string_view approximate, const Tensor&) {
-    TORCH_CHECK_NOT_IMPLEMENTED(approximate == "tanh", "emu: gelu is implemented with approximate='tanh', got '", approximate,
-                                "'; the device has no erf");
+    if (approximate != "tanh") unsupported("gelu with approximate='", approximate, "': the device has no erf");
     run_elementwise(*this, rows::gelu_tanh);
   }
 };
@@ -134,14 +133,13 @@ struct LerpScalar : meta::structured_lerp_Scalar {
     if (std::abs(w) < 0.5)
       run_elementwise(*this, rows::lerp_low, {w});
     else
-      run_elementwise(*this, rows::lerp_high, {1 - w});
+      run_elementwise(*this, rows::lerp_high, {w - 1});
   }
 };
 
 void run_pow(at::TensorIteratorBase& iterator) {
-  TORCH_CHECK_NOT_IMPLEMENTED(is_float(element_of(iterator.common_dtype(), "pow")) && iterator.common_dtype() != at::kDouble,
-                              "emu: pow with a general exponent is implemented for float32, float16 and bfloat16, got ",
-                              iterator.common_dtype());
+  if (!is_float(element_of(iterator.common_dtype(), "pow")) || iterator.common_dtype() == at::kDouble)
+    unsupported("pow of ", iterator.common_dtype(), " with a general exponent, where float32, float16 and bfloat16 are implemented");
   run_elementwise(iterator, rows::pow);
 }
 struct PowTensorScalar : meta::structured_pow_Tensor_Scalar {
@@ -149,7 +147,8 @@ struct PowTensorScalar : meta::structured_pow_Tensor_Scalar {
     const double e = exponent.toDouble();
     if (e == 2) return run_elementwise(*this, rows::square);
     if (e == 3) return run_elementwise(*this, rows::cube);
-    if (is_float(element_of(common_dtype(), "pow"))) {
+    // In f16 PyTorch takes the power of these too: (-inf) ** 0.5 is inf there, and NaN elsewhere.
+    if (is_float(element_of(common_dtype(), "pow")) && common_dtype() != at::kHalf) {
       if (e == 0.5) return run_elementwise(*this, rows::sqrt);
       if (e == -0.5) return run_elementwise(*this, rows::rsqrt);
       if (e == -1) return run_elementwise(*this, rows::reciprocal);

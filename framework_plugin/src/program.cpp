@@ -157,34 +157,54 @@ class Writer {
     const int at = kind == Indirect::gather || kind == Indirect::gather_wrap ? 1 : 0;
     const char* type = memory_type(s_.operand[0].element);
     const std::string offset = offset_[static_cast<size_t>(at)];
+    const std::string bad = vector();
     line("const.i64 s31, 0");
-    line("sub.i64 s30, s31, ", base_[static_cast<size_t>(at)]);
-    line("mov.i64 s27, s30");  // as an offset it leads to address 0
     for (int k = 2; k < s_.operands; ++k) {
       std::string index = vector();
       const char* held = memory_type(s_.operand[k].element);
       line("gather.", held, " ", index, ", ", base_[static_cast<size_t>(k)], ", ", offset_[static_cast<size_t>(k)]);
       if (std::string(held) != "i64") index = cvt(index, "i64", held);
+      const std::string given = index;
       load_argument("s28", slot_of_scalar(s_, 2 * (k - 2)));
       load_argument("s29", slot_of_scalar(s_, 2 * (k - 2) + 1));
       if (wrap) {
-        const std::string wrapped = vector();
-        line("add.i64 ", wrapped, ", ", index, ", s28");
-        line("cmp.lt.i64 p0, ", index, ", s31");
-        line("sel.i64 ", index, ", p0, ", wrapped, ", ", index);
+        index = vector();
+        line("add.i64 ", index, ", ", given, ", s28");
+        line("cmp.lt.i64 p0, ", given, ", s31");
+        line("sel.i64 ", index, ", p0, ", index, ", ", given);
       }
       line("cmp.lt.i64 p1, ", index, ", s31");
       line("cmp.ge.i64 p2, ", index, ", s28");
       line("por p1, p1, p2");
+      line("por p3, ", k == 2 ? "p1" : "p3", ", p1");
+      tell(given, bad, k);
       line("mul.i64 ", index, ", ", index, ", s29");
       line("add.i64 ", offset, ", ", offset, ", ", index);
-      line("sel.i64 ", offset, ", p1, s27, ", offset);
     }
     const std::string value = vector();
-    line("gather.", type, " ", value, ", ", base_[1], ", ", offset_[1]);
-    line("scatter.", type, " ", value, ", ", base_[0], ", ", offset_[0]);
+    line("const.", type, " ", value, ", 0");
+    line("@!p3 gather.", type, " ", value, ", ", base_[1], ", ", offset_[1]);
+    line("@!p3 scatter.", type, " ", value, ", ", base_[0], ", ", offset_[0]);
     line("exit");
     return out_.str();
+  }
+
+  // Writes operator, index and bound (s28) to the record if p1 is true for any lane.
+  void tell(const std::string& index, const std::string& bad, int k) {
+    const int record = 2 * (s_.operands - 2);
+    line("any s27, p1");
+    line("skipz s27, inside", k);
+    line("const.i64 s26, -9223372036854775808");
+    line("sel.i64 ", bad, ", p1, ", index, ", s26");
+    line("reduce.max.i64 s26, ", bad);
+    load_argument("s25", slot_of_scalar(s_, record));
+    load_argument("s24", slot_of_scalar(s_, record + 1));
+    line("const.i64 s23, 8");
+    for (const char* word : {"s24", "s26", "s28"}) {
+      line("sstore.i64 ", word, ", s25");
+      line("add.i64 s25, s25, s23");
+    }
+    line("inside", k, ":");
   }
 
   // Address of the block's first element, in s28, and for strided access the stride in s29.

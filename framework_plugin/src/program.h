@@ -20,9 +20,14 @@ const char* compute_type(Element);  // f16 and bf16 compute in f32
 bool is_float(Element);
 
 // Operands from the third on are indices into the second (gather) or into the output (scatter): scalars
-// are the size and the stride in bytes that each index counts in. An index out of range faults the
-// program at address 0, on purpose. `wrap`: negative indices count from the end.
+// are the size and the stride in bytes that each index counts in, then the address of a BoundsRecord
+// and the operator's id. Where an index is out of range the output keeps what it held, and the record
+// is written. `wrap`: negative indices count from the end.
 enum class Indirect : uint8_t { none, gather, gather_wrap, scatter, scatter_wrap };
+
+// Bits of Row::domain, and of Row::wide: scalars x = 1, y = 2, z = 4, and the second input.
+constexpr uint8_t kFloats = 1, kIntegers = 2, kBooleans = 4;
+constexpr uint8_t kWideSecond = 128;
 
 // Values in the text: `a` to `f` inputs, `o` the output, `x` to `z` scalars, `t0` to `t9`
 // temporaries, `p0` to `p5` predicates, `i` the linear index (i64), `#1.5` a constant of the
@@ -37,6 +42,8 @@ struct Row {
   uint8_t masks = 0;              // bit i: input i stays a boolean, whatever the common type
   const char* scalar_type = nullptr;  // of x to z, where it is not that of the computation
   Indirect indirect = Indirect::none;
+  uint8_t wide = 0;                   // f16 and bf16: which numbers of the host keep f32 instead of rounding first
+  uint8_t domain = kFloats | kIntegers | kBooleans;  // common types that PyTorch has it for
 };
 
 enum class Access : uint8_t { contiguous, strided, uniform };
@@ -76,6 +83,15 @@ inline int slot_of_stride(const Signature& s, int operand, int dim) {
                                   : 1 + s.operands + s.row->scalars + s.dims * (1 + operand) + dim;
 }
 inline int slots(const Signature& s) { return slot_of_stride(s, s.operands - 1, s.dims - 1) + 1; }
+
+constexpr Row only(uint8_t domain, Row row) {
+  row.domain = domain;
+  return row;
+}
+constexpr Row wide(uint8_t which, Row row) {
+  row.wide = which;
+  return row;
+}
 
 const char* scalar_type(const Signature&);
 std::string write_program(const Signature&);

@@ -2,6 +2,7 @@
 // for this device turn it into one or two launches.
 #include "structured.h"  // first: PyTorch's meta headers lean on what it includes
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/ReduceOps.h>
 #include <ATen/ops/all_native.h>
 #include <ATen/ops/amax_native.h>
@@ -9,7 +10,9 @@
 #include <ATen/ops/any_native.h>
 #include <ATen/ops/argmax_native.h>
 #include <ATen/ops/argmin_native.h>
+#include <ATen/ops/max_meta.h>
 #include <ATen/ops/mean_native.h>
+#include <ATen/ops/min_meta.h>
 #include <ATen/ops/prod_native.h>
 #include <ATen/ops/sum_native.h>
 
@@ -181,27 +184,46 @@ Tensor min_all(const Tensor& self) { return at::amin(self, at::IntArrayRef{}, fa
 
 // max and min along a dimension: the values and where they are.
 template <bool largest>
+struct Extreme : std::conditional_t<largest, at::meta::structured_max_dim, at::meta::structured_min_dim> {
+  void run(const Tensor& self, int64_t dim, bool keepdim) {
+    this->meta(self, dim, keepdim);
+    at::assert_no_partial_overlap(this->maybe_get_output(0), self);
+    at::assert_no_partial_overlap(this->maybe_get_output(1), self);
+    const Tensor places = largest ? at::argmax(self, dim, keepdim) : at::argmin(self, dim, keepdim);
+    this->maybe_get_output(0).copy_(largest ? at::amax(self, dim, keepdim) : at::amin(self, dim, keepdim));
+    this->maybe_get_output(1).copy_(places);
+  }
+};
+template <bool largest>
 std::tuple<Tensor, Tensor> extreme(const Tensor& self, int64_t dim, bool keepdim) {
-  return {largest ? at::amax(self, dim, keepdim) : at::amin(self, dim, keepdim),
-          largest ? at::argmax(self, dim, keepdim) : at::argmin(self, dim, keepdim)};
+  Functional<Extreme<largest>, 2> op;
+  op.run(self, dim, keepdim);
+  return {std::move(op.outputs[0]), std::move(op.outputs[1])};
 }
 template <bool largest>
 std::tuple<Tensor&, Tensor&> extreme_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
-  auto [made_values, made_indices] = extreme<largest>(self, dim, keepdim);
-  at::native::resize_output(values, made_values.sizes());
-  at::native::resize_output(indices, made_indices.sizes());
-  values.copy_(made_values);
-  indices.copy_(made_indices);
+  Out<Extreme<largest>, 2> op(false, values, indices);
+  op.run(self, dim, keepdim);
+  op.finish();
   return {values, indices};
 }
+
+// The CPU divides the sum in place, which refuses these; the iterator of a reduction looks at neither.
+struct Mean : at::native::structured_mean_out {
+  void impl(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::optional<at::ScalarType> type, const Tensor& out) {
+    at::assert_no_internal_overlap(out);
+    TORCH_CHECK(at::isFloatingType(out.scalar_type()), "result type Float can't be cast to the desired output type ", out.scalar_type());
+    at::native::structured_mean_out::impl(self, dims, keepdim, type, out);
+  }
+};
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   using namespace at::native;
   EMU_NATIVE(library, "sum", &emu::sum);
   EMU_STRUCTURED_FUNCTIONAL(library, "sum.dim_IntList", structured_sum_out);
   EMU_STRUCTURED_OUT(library, "sum.IntList_out", structured_sum_out);
-  EMU_STRUCTURED_FUNCTIONAL(library, "mean.dim", structured_mean_out);
-  EMU_STRUCTURED_OUT(library, "mean.out", structured_mean_out);
+  EMU_STRUCTURED_FUNCTIONAL(library, "mean.dim", Mean);
+  EMU_STRUCTURED_OUT(library, "mean.out", Mean);
   EMU_NATIVE(library, "prod", &emu::prod);
   EMU_STRUCTURED_FUNCTIONAL(library, "prod.dim_int", structured_prod_out);
   EMU_STRUCTURED_OUT(library, "prod.int_out", structured_prod_out);

@@ -2,7 +2,8 @@
 //
 // `Op` is a class of PyTorch's own meta function (shapes, type promotion, error checks: those
 // of the CPU) with an `impl` that writes the output. The three kernels differ only in where the
-// output comes from, so they are made here once for all operators of one output.
+// output comes from, so they are made here once for all operators of one output. Functional and Out
+// take any number of them, for operators with another shape of `impl`.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -13,6 +14,7 @@
 #include <ATen/native/Resize.h>
 #include <c10/core/OptionalRef.h>
 
+#include <array>
 #include <optional>
 
 #include "counts.h"
@@ -50,53 +52,61 @@ inline at::Tensor make_output(at::IntArrayRef sizes, at::IntArrayRef strides, co
 template <class Op>
 constexpr bool is_iterator = std::is_base_of_v<at::TensorIteratorBase, Op>;
 
-template <class Op>
+template <class Op, size_t count = 1>
 struct Functional final : Op {
   void set_output_raw_strided(int64_t k, at::IntArrayRef sizes, at::IntArrayRef strides,
                               at::TensorOptions options) override {
-    output = make_output(sizes, strides, options);
+    outputs[static_cast<size_t>(k)] = make_output(sizes, strides, options);
     if constexpr (is_iterator<Op>) Op::set_output_raw_strided(k, sizes, strides, options);
   }
   void set_output_strided(int64_t k, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
     set_output_raw_strided(k, sizes, strides, options);
   }
-  const at::Tensor& maybe_get_output(int64_t) override { return output; }
-  at::Tensor output;
+  const at::Tensor& maybe_get_output(int64_t k) override { return outputs[static_cast<size_t>(k)]; }
+  std::array<at::Tensor, count> outputs;
 };
 
-template <class Op>
+template <class Op, size_t count = 1>
 struct Out final : Op {
-  explicit Out(const at::Tensor& to, bool is_in_place) : given(to), in_place(is_in_place) {}
+  template <class... Given>
+  explicit Out(bool is_in_place, const Given&... to) : given{&to...}, in_place(is_in_place) {
+    static_assert(sizeof...(Given) == count);
+  }
   void set_output_raw_strided(int64_t k, at::IntArrayRef sizes, at::IntArrayRef strides,
                               at::TensorOptions options) override {
-    check_types(options);
+    const at::Tensor& to = *given[static_cast<size_t>(k)];
+    check_types(to, options);
     if (in_place) {
-      TORCH_CHECK(given.sizes().equals(sizes), "output with shape ", given.sizes(),
-                  " doesn't match the broadcast shape ", sizes);
-    } else if (at::native::resize_output(given, sizes) && !strides.empty()) {
-      given.as_strided_(sizes, strides);
+      TORCH_CHECK(to.sizes().equals(sizes), "output with shape ", to.sizes(), " doesn't match the broadcast shape ", sizes);
+    } else if (at::native::resize_output(to, sizes) && !strides.empty()) {
+      to.as_strided_(sizes, strides);
     }
     if constexpr (is_iterator<Op>) Op::set_output_raw_strided(k, sizes, strides, options);
   }
   void set_output_strided(int64_t k, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
-    check_types(options);
-    if (!in_place) at::native::resize_output(given, sizes);
-    if (!given.strides().equals(strides)) proxy = at::empty_strided(sizes, strides, options);
+    const at::Tensor& to = *given[static_cast<size_t>(k)];
+    check_types(to, options);
+    if (!in_place) at::native::resize_output(to, sizes);
+    if (!to.strides().equals(strides)) proxies[static_cast<size_t>(k)] = at::empty_strided(sizes, strides, options);
     if constexpr (is_iterator<Op>) Op::set_output_raw_strided(k, sizes, strides, options);
   }
-  const at::Tensor& maybe_get_output(int64_t) override { return proxy.has_value() ? *proxy : given; }
+  const at::Tensor& maybe_get_output(int64_t k) override {
+    const auto& proxy = proxies[static_cast<size_t>(k)];
+    return proxy.has_value() ? *proxy : *given[static_cast<size_t>(k)];
+  }
   void finish() {
-    if (proxy.has_value()) given.copy_(*proxy);
+    for (size_t k = 0; k < count; ++k)
+      if (proxies[k].has_value()) given[k]->copy_(*proxies[k]);
   }
 
-  void check_types(const at::TensorOptions& options) const {
-    TORCH_CHECK(options.dtype() == given.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
-                given.dtype(), " instead");
-    TORCH_CHECK(options.device() == given.device(), "Expected out tensor to have device ", options.device(), ", but got ",
-                given.device(), " instead");
+  static void check_types(const at::Tensor& to, const at::TensorOptions& options) {
+    TORCH_CHECK(options.dtype() == to.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ", to.dtype(),
+                " instead");
+    TORCH_CHECK(options.device() == to.device(), "Expected out tensor to have device ", options.device(), ", but got ",
+                to.device(), " instead");
   }
-  const at::Tensor& given;
-  std::optional<at::Tensor> proxy;
+  std::array<const at::Tensor*, count> given;
+  std::array<std::optional<at::Tensor>, count> proxies;
   bool in_place;
 };
 
@@ -108,17 +118,17 @@ struct Kernels<Op, void (Base::*)(First, Rest...)> {
     Functional<Op> op;
     op.meta(Passed<First>::meta(first), Passed<Rest>::meta(rest)...);
     op.impl(Passed<First>::meta(first), Passed<Rest>::meta(rest)..., op.maybe_get_output(0));
-    return std::move(op.output);
+    return std::move(op.outputs[0]);
   }
   static at::Tensor& out(passed<First> first, passed<Rest>... rest, at::Tensor& to) {
-    Out<Op> op(to, false);
+    Out<Op> op(false, to);
     op.meta(Passed<First>::meta(first), Passed<Rest>::meta(rest)...);
     op.impl(Passed<First>::meta(first), Passed<Rest>::meta(rest)..., op.maybe_get_output(0));
     op.finish();
     return to;
   }
   static at::Tensor& in_place(at::Tensor& self, passed<Rest>... rest) {
-    Out<Op> op(self, true);
+    Out<Op> op(true, self);
     op.meta(self, Passed<Rest>::meta(rest)...);
     op.impl(self, Passed<Rest>::meta(rest)..., op.maybe_get_output(0));
     op.finish();

@@ -68,7 +68,11 @@ using at::Scalar;
 using at::Tensor;
 
 Tensor& fill_scalar(Tensor& self, const Scalar& value) { return at::native::fill_(self, value); }
-Tensor& fill_tensor(Tensor& self, const Tensor& value) { return at::native::fill_(self, value); }
+// The value is converted as a tensor is: one that does not fit wraps, where `fill_scalar` refuses it.
+Tensor& fill_tensor(Tensor& self, const Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions.");
+  return self.copy_(value.to(self.options()));
+}
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::native::rsub(self, other, alpha); }
 Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other) {
   return at::native::where(condition, self, other);
@@ -85,20 +89,17 @@ Tensor& zero_(Tensor& self) {
   return self;
 }
 
-Tensor& run_relu(const Tensor& self, Tensor& out) {
+void check_relu(const Tensor& self) {
   TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
-  auto iterator = at::TensorIterator::unary_op(out, self);
-  run_elementwise(iterator, rows::relu);
-  out = iterator.output();
-  return out;
 }
 Tensor relu(const Tensor& self) {
-  Tensor out;
-  return run_relu(self, out);
+  check_relu(self);
+  return at::clamp_min(self, 0);
 }
-Tensor& relu_(Tensor& self) { return run_relu(self, self); }
-Tensor& relu_out(const Tensor& self, Tensor& out) { return run_relu(self, out); }
-
+Tensor& relu_(Tensor& self) {
+  check_relu(self);
+  return at::clamp_min_(self, 0);
+}
 Tensor& masked_fill_scalar(Tensor& self, const Tensor& mask, const Scalar& value) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
@@ -138,7 +139,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   EMU_NATIVE(library, "arange.start_out", &arange);
   EMU_NATIVE(library, "relu", &relu);
   EMU_NATIVE(library, "relu_", &relu_);
-  EMU_NATIVE(library, "relu.out", &relu_out);
   EMU_NATIVE(library, "masked_fill_.Scalar", &masked_fill_scalar);
   EMU_NATIVE(library, "masked_fill_.Tensor", &masked_fill_tensor);
 }

@@ -48,3 +48,33 @@ def test_counted(accelerator: str, policy: str) -> None:
     assert sum(n for name, n in seen["counts"].items() if "bessel_j0" in name) == 2, seen
     told = [text for text in seen["warnings"] if "bessel_j0" in text]
     assert len(told) == (1 if policy == "warn" else 0), seen["warnings"]
+
+
+# A type that the device lacks, in an operator that it has.
+UNSUPPORTED = """
+import json, sys, torch
+x = torch.tensor([1 + 2j, 3 - 1j])
+y = torch.add(x.to(sys.argv[1]), x.to(sys.argv[1]))
+counts = torch.get_device_module(sys.argv[1]).execution_counts()
+print(json.dumps({
+    "right": bool(torch.equal(y.cpu(), x + x)) and y.device.type == sys.argv[1],
+    "fallback": counts["fallback"].get("aten::add.Tensor", 0),
+    "native": counts["native"].get("aten::add.Tensor", 0),
+}))
+"""
+
+
+@pytest.mark.check(
+    "gate2.fallback.unsupported_dtype", obligations=["G2", "Q3"], kind="focused test"
+)
+def test_unsupported_dtype(accelerator: str) -> None:
+    """A native operator refuses a type under `allow`, or counts as native what the host ran."""
+    done = run_python(UNSUPPORTED, accelerator, env={"TORCH_EMU_FALLBACK": "allow"})
+    assert done.status == 0, done.told
+    seen = json.loads(done.stdout)
+    assert seen == {"right": True, "fallback": 1, "native": 0}, done.told
+    strict = run_python(UNSUPPORTED, accelerator, env={"TORCH_EMU_FALLBACK": "error"})
+    assert strict.status != 0
+    assert all(
+        word in strict.stderr for word in ("aten::add.Tensor", "ComplexFloat", "TORCH_EMU_FALLBACK")
+    ), strict.told

@@ -8,7 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as functional
 from layouts import LAYOUTS
-from test_elementwise import ALL, FLOATS, compare, values
+from operators import ALL, FLOATS
+from test_elementwise import compare, values
 
 DIMS: list[object] = [None, 0, 1, -1, (0, 2), (1, 2, 3)]
 

@@ -117,6 +117,16 @@ def host_sampling(original: Any, *rest: Any, device: Any = None, **keywords: Any
     return drawn.to(device)
 
 
+def within(original: Any, x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
+    """The last element stands for all behind it."""
+    return original(x, dim, index.clamp(max=x.shape[dim] - 1))
+
+
+def careless(original: Any, x: torch.Tensor, dim: int, index: torch.Tensor, out: Any) -> Any:
+    """The result is copied to wherever the output lies."""
+    return out.copy_(original(x, dim, index))
+
+
 DIE_AT_EXIT = "import atexit, os\natexit.register(lambda: os.kill(os.getpid(), 11))"
 
 SEEDS: dict[str, Seed] = {
@@ -125,6 +135,9 @@ SEEDS: dict[str, Seed] = {
     "gate1.copy.non_blocking": replace("torch.Event", SleepyEvent),
     "gate1.copy.converts": on_device("torch.Tensor.to", through_bfloat16),
     "gate1.scalar.read": on_device("torch.Tensor.item", lambda original, self: original(self) + 1),
+    "gate1.scalar.write": on_device("torch.Tensor.fill_", lambda o, x, value: o(x, min(value, 9))),
+    "gate1.index.out_of_range": on_device("torch.Tensor.gather", within),
+    "gate1.out.refused": on_device("torch.index_select", careless),
     "gate1.view.aliases": on_device(
         "torch.Tensor.unfold", lambda original, self, *a: original(self, *a).clone()
     ),

@@ -51,6 +51,22 @@ HOST_BESSEL = (
     "torch.special.bessel_j0 = lambda x: bessel(x.cpu()).to(x.device)"
 )
 
+HOST_ADD = (
+    "import torch\nadd = torch.add\ntorch.add = lambda x, y: add(x.cpu(), y.cpu()).to(x.device)"
+)
+
+
+def rounding(original: Any, x: torch.Tensor, y: Any) -> torch.Tensor:
+    """A number of the host is rounded to the tensor's type before the product."""
+    rounded = y if isinstance(y, torch.Tensor) else torch.tensor(y, dtype=x.dtype).item()
+    return original(x, rounded)
+
+
+def all_ignored(original: Any, x: torch.Tensor, target: torch.Tensor, **k: Any) -> torch.Tensor:
+    """The gradient of a mean over no samples is 0 / 0."""
+    return original(x, target, **k) + x.sum() * 0 / target.ne(-100).sum()
+
+
 SEEDS: dict[str, Seed] = {
     "gate2.classifier.loss_curve": on_device(
         "torch.nn.functional.nll_loss", lambda original, *a, **k: original(*a, **k) * 1.0001
@@ -79,6 +95,12 @@ SEEDS: dict[str, Seed] = {
         "torch.Tensor.argmax", lambda original, x, dim: original(x, dim) * 0
     ),
     "gate2.operator.gradients": on_device("torch.Tensor.tanh", lambda o, x: FlatTanh.apply(x)),
+    "gate2.operator.special": on_device(
+        "torch.pow", lambda o, x, y: torch.where(y.isinf(), float("nan"), o(x, y))
+    ),
+    "gate2.operator.scalars": on_device("torch.Tensor.__mul__", rounding),
+    "gate2.operator.ignored_targets": on_device("torch.nn.functional.nll_loss", all_ignored),
+    "gate2.fallback.unsupported_dtype": in_child(HOST_ADD),
     "gate2.fallback.strict_raises": on_device("torch.special.bessel_j0", through_host),
     "gate2.fallback.counted": in_child(HOST_BESSEL),
 }
