@@ -361,12 +361,12 @@ def _touch(stages: Stages, tag: str) -> None:
 
 def _bound(stages: Stages, client: docker.DockerClient, *, keep: str) -> None:
     """Remove our least recently used images until `KEPT_BYTES` are kept."""
-    ours = client.images.list(filters={"label": USED_LABEL})
     aged = []
-    for image in ours:
-        tag = image.labels[USED_LABEL]
+    # One answer: to ask for each image by itself fails when another run removes one meanwhile.
+    for image in client.api.images(filters={"label": USED_LABEL}):
+        tag = image["Labels"][USED_LABEL]
         used = stages.root / "images" / hashlib.sha256(tag.encode()).hexdigest()
-        aged.append((used.stat().st_mtime if used.exists() else 0.0, tag, image.attrs["Size"]))
+        aged.append((used.stat().st_mtime if used.exists() else 0.0, tag, image["Size"]))
     total = sum(size for _, _, size in aged)
     for _, tag, size in sorted(aged):
         if total > KEPT_BYTES and tag != keep:
