@@ -28,7 +28,7 @@ OPERANDS = {
     "s": "s", "v": "v", "p": "p", "m": "m", "vs": "vs", "ds": "s", "dv": "v", "dp": "p", "dm": "m",
     "dvs": "vs", "dps": "ps", "imm": "", "label": "",
 }  # fmt: skip
-KEYWORDS = {"and", "or", "xor", "const"}  # operation names that C++ reserves
+KEYWORDS = {"and", "or", "xor", "not", "const"}  # operation names that C++ reserves
 SLOTS = 6
 
 
@@ -58,13 +58,20 @@ def check(isa: Table, machine: Table) -> None:
         expect(first == name, name, f"code {op['code']:#06x} is taken by {first}")
         expect(len(op["operands"]) <= SLOTS, name, f"expected at most {SLOTS} operands")
         for kind in op["operands"]:
-            expect(kind in OPERANDS, name, f"expected one of {sorted(OPERANDS)}, got {kind!r}")
+            base, _, read = kind.partition(":")
+            expect(base in OPERANDS, name, f"expected one of {sorted(OPERANDS)}, got {kind!r}")
+            known = read in types or read == ("type2" if "types2" in op else "")
+            expect(
+                known or kind == base, name, f"expected a type or `type2` after ':', got {kind!r}"
+            )
         for kind in op["operands"][1:]:
             expect(not kind.startswith("d"), name, "expected the destination as first operand")
         for key in ("types", "types2"):
             for t in op.get(key, ["-"]):
                 expect(t == "-" or t in types, name, f"expected a type in `{key}`, got {t!r}")
         expect(op["cost"] in machine["cost"], name, f"no cost class {op['cost']!r}")
+        for t, bound in op.get("ulp", {}).items():
+            expect(t in op["types"] and bound > 0, name, f"expected a type and a bound, got {t!r}")
         default = op.get("default_mode")
         expect(default is None or default in op["modes"], name, f"no mode {default!r}")
 
@@ -77,11 +84,13 @@ def type_mask(isa: Table, names: list[str]) -> int:
     return sum(1 << (0 if n == "-" else isa["types"][n]["code"]) for n in names)
 
 
-def operand(kind: str) -> str:
-    form = kind if kind in ("imm", "label") else "reg"
-    classes = sum(CLASSES[c] for c in OPERANDS[kind])
-    destination = "true" if kind.startswith("d") else "false"
-    return f"{{Form::{form}, {classes}, {destination}}}"
+def operand(isa: Table, kind: str) -> str:
+    base, _, read = kind.partition(":")
+    form = base if base in ("imm", "label") else "reg"
+    classes = sum(CLASSES[c] for c in OPERANDS[base])
+    destination = "true" if base.startswith("d") else "false"
+    reads = {"": "kReadsType", "type2": "kReadsType2"}.get(read) or isa["types"][read]["code"]
+    return f"{{Form::{form}, {classes}, {destination}, {reads}}}"
 
 
 def tables(isa: Table, machine: Table) -> str:
@@ -139,17 +148,19 @@ def tables(isa: Table, machine: Table) -> str:
     out.append("};")
     for op in isa["op"]:
         for index, mode in enumerate(op.get("modes", [])):
-            name = f"k{op['name'].capitalize()}{mode.capitalize()}"
+            name = f"k{op['name'].capitalize()}{mode.title().replace('_', '')}"
             out.append(f"constexpr uint8_t {name} = {index};")
     out += [
         "enum class Form : uint8_t { none, reg, imm, label };",
         "constexpr uint8_t kClassS = 1, kClassV = 2, kClassP = 4, kClassM = 8;",
-        "struct Operand { Form form; uint8_t classes; bool destination; };",
+        "// What an operand is read as; any other number is a type's code.",
+        "constexpr uint8_t kReadsType = 0, kReadsType2 = 0xff;",
+        "struct Operand { Form form; uint8_t classes; bool destination; uint8_t reads; };",
         "struct OpInfo {",
         "  Op op; const char* name; Operand operands[kSlots]; uint8_t operand_count;",
         "  uint32_t types, types2;  // bit n: type of code n; bit 0: no type",
         "  const char* modes[8]; uint8_t mode_count; int8_t default_mode;  // -1: must be given",
-        "  bool masked; CostClass cost;",
+        "  bool masked, ordered; CostClass cost;",
         "};",
         "inline constexpr OpInfo kOps[] = {",
     ]
@@ -159,7 +170,7 @@ def tables(isa: Table, machine: Table) -> str:
         fields = [
             f"Op::{identifier(op['name'])}",
             f'"{op["name"]}"',
-            "{" + ", ".join(operand(k) for k in op["operands"]) + "}",
+            "{" + ", ".join(operand(isa, k) for k in op["operands"]) + "}",
             str(len(op["operands"])),
             f"{type_mask(isa, op['types']):#x}u",
             f"{type_mask(isa, op.get('types2', ['-'])):#x}u",
@@ -167,6 +178,7 @@ def tables(isa: Table, machine: Table) -> str:
             str(len(modes)),
             str(default),
             str(op.get("masked", False)).lower(),
+            str(op.get("ordered", False)).lower(),
             f"CostClass::{identifier(op['cost'])}",
         ]
         out.append("  {" + ", ".join(fields) + "},")
@@ -223,9 +235,12 @@ def page(isa: Table, machine: Table) -> str:
         types = " ".join(op["types"])
         if "types2" in op:
             types += " from " + " ".join(op["types2"])
-        modes = " ".join(op.get("modes", ["-"])) + (", masked" if op.get("masked") else "")
+        modes = " ".join(op.get("modes", ["-"]))
+        modes += "".join(f", {word}" for word in ("masked", "ordered") if op.get(word))
         signature = ", ".join(op["operands"]) or "-"
         says = op["says"].replace("|", "\\|")
+        if "ulp" in op:
+            says += "; within " + ", ".join(f"{n} ulp in {t}" for t, n in op["ulp"].items())
         out.append(
             f"| `{op['name']}`: {says} | {op['code']:#06x} | {signature} | {types} "
             f"| {modes} | {op['cost']} |"

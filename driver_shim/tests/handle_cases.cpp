@@ -62,7 +62,7 @@ CASE(arguments_are_checked) {
   OK(api->context_destroy(other));
   for (int i = 0; i < 30; ++i) OK(api->queue_create(setup.context, EMU_QUEUE_COPY, i, &queue));
   REFUSED(EMU_ERROR_OUT_OF_MEMORY, api->queue_create(setup.context, EMU_QUEUE_COPY, 0, &queue)); // 32 with Setup's
-  for (int status = EMU_OK; status <= EMU_ERROR_LAUNCH_TIMEOUT; ++status) {
+  for (int status = EMU_OK; status <= EMU_ERROR_OUT_OF_BOUNDS; ++status) {
     CHECK(std::string(api->status_name(status)) != "UNKNOWN");
   }
   CHECK(std::string(api->status_name(99)) == "UNKNOWN");

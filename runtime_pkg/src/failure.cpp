@@ -53,6 +53,7 @@ const char* status_name(int32_t status) {
     case EMU_ERROR_NOT_SUPPORTED: return "not supported";
     case EMU_ERROR_HOST: return "host";
     case EMU_ERROR_LAUNCH_TIMEOUT: return "launch timeout";
+    case EMU_ERROR_OUT_OF_BOUNDS: return "out of bounds";
     case EMURT_ERROR_NO_DRIVER: return "no driver";
     case EMURT_ERROR_FORKED: return "forked";
     case EMURT_ERROR_SHUT_DOWN: return "shut down";

@@ -42,7 +42,8 @@ typedef enum emu_status {
   EMU_ERROR_STALE_HANDLE = 14,
   EMU_ERROR_NOT_SUPPORTED = 15,
   EMU_ERROR_HOST = 16,            /* a host call failed; the cause names it and errno */
-  EMU_ERROR_LAUNCH_TIMEOUT = 17   /* a program took longer on the host than one launch may */
+  EMU_ERROR_LAUNCH_TIMEOUT = 17,  /* a program took longer on the host than one launch may */
+  EMU_ERROR_OUT_OF_BOUNDS = 18    /* a lane's index is outside of what its instruction was given */
 } emu_status;
 
 /* What has to be given up to go on after an error, smallest first. */

@@ -72,6 +72,7 @@ const char* status_name(int32_t status) {
     case EMU_ERROR_NOT_SUPPORTED: return "NOT_SUPPORTED";
     case EMU_ERROR_HOST: return "HOST";
     case EMU_ERROR_LAUNCH_TIMEOUT: return "LAUNCH_TIMEOUT";
+    case EMU_ERROR_OUT_OF_BOUNDS: return "OUT_OF_BOUNDS";
   }
   return "UNKNOWN";
 }

@@ -177,6 +177,7 @@ class Execution {
 const char* mend_of(emu_status status) {
   switch (status) {
     case EMU_ERROR_PAGE_FAULT: return "check the addresses and sizes that the command was given";
+    case EMU_ERROR_OUT_OF_BOUNDS: return "check the indices that the program was given";
     case EMU_ERROR_LAUNCH_TIMEOUT:
     case EMU_ERROR_BUDGET: return "split the work over several launches";
     default: return "destroy the context and make a new one";

@@ -3,9 +3,13 @@
 namespace emu::machine {
 namespace {
 
-#define EMU_KERNELS(level)                                                           \
-  {level::arithmetic,   level::transcendental, level::conversion,  level::reduction, \
-   level::multiply_add, level::stream,         level::stream_fence}
+#define EMU_KERNELS(level)                                                                               \
+  {{level::arithmetic, level::integer, level::exponential, level::trigonometric, level::special,       \
+    level::conversion, level::scan},                                                                   \
+   level::reduction,                                                                                   \
+   level::multiply_add,                                                                                \
+   level::stream,                                                                                      \
+   level::stream_fence}
 constexpr Kernels kBaseline = EMU_KERNELS(baseline);
 #if defined(__x86_64__)
 constexpr Kernels kAvx2 = EMU_KERNELS(avx2);

@@ -45,8 +45,8 @@ struct Fault {
 };
 
 /* Device ticks of one launch. `ticks` is how long the launch takes: launch cost, then the busiest of the machine's
- * cores (block b runs on core b mod cores). The other three are summed over all cores, so a unit's utilisation is
- * matrix_ticks / (cores * ticks). */
+ * cores (block b runs on core b mod cores; all blocks of an ordered program on one). The other three are summed over
+ * all cores, so a unit's utilisation is matrix_ticks / (cores * ticks). */
 struct Cost {
   uint64_t ticks = 0;
   uint64_t matrix_ticks = 0;

@@ -98,6 +98,20 @@ struct MaskedLanes {
   bool operator[](uint32_t lane) const { return (predicate[lane] ^ negated) != 0; }
 };
 
+/* Lanes whose index is inside: 0 .. count - 1, and none for a count below 1. */
+struct Indexed {
+  const int64_t* indices;
+  uint64_t bytes;
+  uint64_t of(uint32_t lane) const { return static_cast<uint64_t>(indices[lane]) * bytes; }
+};
+template <class Mask>
+struct Inside {
+  Mask mask;
+  const int64_t* indices;
+  int64_t count;
+  bool operator[](uint32_t lane) const { return mask[lane] && indices[lane] >= 0 && indices[lane] < count; }
+};
+
 /* Checks all active lanes, lowest first. `start` is an offset from the space's base, which is aligned for any element.
  * False with the fault noted. */
 template <class Place, class Mask>
@@ -156,22 +170,131 @@ const Step* store_strided(Block& block, const Step* step) {
   return move_lanes(block, step, block.s[step->reg[1]], Strided{block.s[step->reg[2]]}, AllLanes{}, false);
 }
 
-const Step* listed(Block& block, const Step* step, bool is_load) {
-  Listed place{block.vector<int64_t>(step->reg[2])};
-  if (is_load && step->reg[0] == step->reg[2]) { /* the destination would overwrite offsets still to be read */
-    std::memcpy(block.scratch(), place.offsets, size_t{block.vl} * sizeof(int64_t));
-    place.offsets = reinterpret_cast<const int64_t*>(block.scratch());
-  }
-  const uint64_t base = block.s[step->reg[1]];
-  if (step->mask == kUnused) return move_lanes(block, step, base, place, AllLanes{}, is_load);
+/* The vector of operand `slot`, safe from a destination in the same register that would overwrite what is still to
+ * be read. */
+const int64_t* numbers(Block& block, const Step* step, uint32_t slot, bool has_destination) {
+  const int64_t* here = block.vector<int64_t>(step->reg[slot]);
+  if (!has_destination || step->reg[0] != step->reg[slot]) return here;
+  std::memcpy(block.scratch(), here, size_t{block.vl} * sizeof(int64_t));
+  return reinterpret_cast<const int64_t*>(block.scratch());
+}
+
+/* f(mask) with the instruction's mask. */
+template <class F>
+const Step* masked(Block& block, const Step* step, F f) {
+  if (step->mask == kUnused) return f(AllLanes{});
   const uint8_t negated = (step->mask & kMaskNegated) != 0 ? 1 : 0;
-  const MaskedLanes mask{block.predicate(step->mask & 7), negated};
-  return move_lanes(block, step, base, place, mask, is_load);
+  return f(MaskedLanes{block.predicate(step->mask & 7), negated});
+}
+
+const Step* listed(Block& block, const Step* step, bool is_load) {
+  const Listed place{numbers(block, step, 2, is_load)};
+  return masked(block, step,
+                [&](auto mask) { return move_lanes(block, step, block.s[step->reg[1]], place, mask, is_load); });
 }
 
 const Step* gather(Block& block, const Step* step) { return listed(block, step, true); }
 
 const Step* scatter(Block& block, const Step* step) { return listed(block, step, false); }
+
+template <class Mask>
+const Step* move_bounded(Block& block, const Step* step, Mask mask, bool is_load) {
+  const int64_t* indices = numbers(block, step, 2, is_load);
+  const int64_t count = static_cast<int64_t>(block.s[step->reg[3]]);
+  const Inside<Mask> inside{mask, indices, count};
+  static_assert(kGatherbFault == kScatterbFault);
+  for (uint32_t i = 0; i < block.vl; ++i) {
+    if (!mask[i] || inside[i]) continue;
+    if (step->mode == kGatherbFault)
+      return block.fail(step, EMU_ERROR_OUT_OF_BOUNDS, 0, "lane %u: expected an index from 0 to %lld, got %lld", i,
+                        static_cast<long long>(count) - 1, static_cast<long long>(indices[i]));
+    if (is_load) std::memset(block.vector<std::byte>(step->reg[0]) + size_t{i} * step->bytes, 0, step->bytes);
+  }
+  return move_lanes(block, step, block.s[step->reg[1]], Indexed{indices, step->bytes}, inside, is_load);
+}
+
+const Step* gather_bounded(Block& block, const Step* step) {
+  return masked(block, step, [&](auto mask) { return move_bounded(block, step, mask, true); });
+}
+
+const Step* scatter_bounded(Block& block, const Step* step) {
+  return masked(block, step, [&](auto mask) { return move_bounded(block, step, mask, false); });
+}
+
+/* One element becomes next(what it was), in one step. Gives what it was. */
+template <class T, class Next>
+T exchange(std::byte* at, Next next) {
+  T* element = reinterpret_cast<T*>(at);
+  T old = __atomic_load_n(element, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(element, &old, next(old), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+  return old;
+}
+
+/* The active lanes in ascending order: next(lane, old) is what the lane's element becomes, given(lane, old) is told. */
+template <class T, class Next, class Given>
+const Step* exchange_lanes(Block& block, const Step* step, const int64_t* offsets, Next next, Given given) {
+  return masked(block, step, [&](auto mask) -> const Step* {
+    const uint64_t start = block.s[step->reg[1]] - block.space.base;
+    const Listed place{offsets};
+    if (!lanes_ok(block, step, start, place, mask, kPageRead) || !lanes_ok(block, step, start, place, mask, kPageWrite))
+      return nullptr;
+    for (uint32_t i = 0; i < block.vl; ++i)
+      if (mask[i])
+        given(i, exchange<T>(block.space.window + (start + place.of(i)), [&](T old) { return next(i, old); }));
+    block.charge(step, block.vl);
+    return step + 1;
+  });
+}
+
+template <class T>
+T combine(const Step* step, T old, T lane) {
+  T out;
+  const Source sources[2] = {{&old, true}, {&lane, true}};
+  step->elementwise(&out, sources, 1);
+  return out;
+}
+
+template <class T>
+const Step* reduce_in_memory(Block& block, const Step* step) {
+  const T* from = block.vector<T>(step->reg[0]);
+  return exchange_lanes<T>(
+      block, step, block.vector<int64_t>(step->reg[2]), [&](uint32_t i, T old) { return combine(step, old, from[i]); },
+      [](uint32_t, T) {});
+}
+
+template <class T>
+const Step* fetch_and_change(Block& block, const Step* step) {
+  T* to = block.vector<T>(step->reg[0]);
+  const T* from = block.vector<T>(step->reg[3]);
+  const bool swap = step->mode == kAtomSwap;
+  return exchange_lanes<T>(
+      block, step, numbers(block, step, 2, true),
+      [&](uint32_t i, T old) { return swap ? from[i] : combine(step, old, from[i]); },
+      [&](uint32_t i, T old) { to[i] = old; });
+}
+
+template <class T>
+const Step* compare_and_swap(Block& block, const Step* step) {
+  T* to = block.vector<T>(step->reg[0]);
+  const T *expected = block.vector<T>(step->reg[3]), *replacement = block.vector<T>(step->reg[4]);
+  return exchange_lanes<T>(
+      block, step, numbers(block, step, 2, true),
+      [&](uint32_t i, T old) { return old == expected[i] ? replacement[i] : old; },
+      [&](uint32_t i, T old) { to[i] = old; });
+}
+
+/* Atomics are of 4 or 8 bytes. */
+const Step* red(Block& block, const Step* step) {
+  return step->bytes == 4 ? reduce_in_memory<uint32_t>(block, step) : reduce_in_memory<uint64_t>(block, step);
+}
+
+const Step* atom(Block& block, const Step* step) {
+  return step->bytes == 4 ? fetch_and_change<uint32_t>(block, step) : fetch_and_change<uint64_t>(block, step);
+}
+
+const Step* cas(Block& block, const Step* step) {
+  return step->bytes == 4 ? compare_and_swap<uint32_t>(block, step) : compare_and_swap<uint64_t>(block, step);
+}
 
 }  // namespace
 
@@ -183,6 +306,11 @@ Handler memory_handler(Op op) {
     case Op::stores: return store_strided;
     case Op::gather: return gather;
     case Op::scatter: return scatter;
+    case Op::gatherb: return gather_bounded;
+    case Op::scatterb: return scatter_bounded;
+    case Op::red: return red;
+    case Op::atom: return atom;
+    case Op::cas: return cas;
     case Op::sload: return load_uniform;
     case Op::sstore: return store_uniform;
     default: return nullptr;

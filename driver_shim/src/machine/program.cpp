@@ -37,12 +37,18 @@ uint32_t lane_quarters(const OpInfo& info, const Instruction& in) {
   return info.cost == CostClass::matrix ? quarters : rule.per_lane * quarters;
 }
 
+Elementwise find(const Kernels& kernels, Op op, Type type, Type from, uint8_t mode) {
+  for (const Finder finder : kernels.finders)
+    if (const Elementwise found = finder(op, type, from, mode)) return found;
+  return nullptr;
+}
+
 uint64_t bits_of_constant(uint8_t type, uint64_t imm, const Kernels& kernels) {
   const TypeInfo& info = *find_type(type);
   if (info.kind != Kind::floating) return imm;
   uint64_t out = 0;
   const Source source{&imm, true};
-  kernels.conversion(info.type, Type::f64, kCvtEven)(&out, &source, 1);
+  find(kernels, Op::cvt, info.type, Type::f64, kCvtEven)(&out, &source, 1);
   return out;
 }
 
@@ -53,20 +59,30 @@ Handler handler_of(Op op, bool uniform_destination) {
   return vector_handler(op, uniform_destination);
 }
 
+/* What an atomic of this mode makes of the element and the lane. */
+Op combination(uint8_t mode) {
+  static_assert(kRedAdd == kAtomAdd && kRedMin == kAtomMin && kRedMax == kAtomMax && kRedAnd == kAtomSwap);
+  constexpr Op kByMode[] = {Op::add, Op::min, Op::max, Op::and_, Op::or_, Op::xor_};
+  return kByMode[mode];
+}
+
 void choose_kernel(Step& step, const Instruction& in, const Kernels& kernels) {
   const Op op = step.info->op;
-  const Type type = static_cast<Type>(in.type);
-  if (op == Op::mma) {
-    step.multiply_add = kernels.multiply_add(type);
-  } else if (Reduction reduction = kernels.reduction(op, type, in.mode)) {
-    step.reduction = reduction;
-  } else if (op == Op::cvt) {
-    step.elementwise = kernels.conversion(type, static_cast<Type>(in.type2), in.mode);
-  } else if (Elementwise one = kernels.transcendental(op, type)) {
-    step.elementwise = one;
-  } else {
-    step.elementwise = kernels.arithmetic(op, type, in.mode);
+  const Type type = static_cast<Type>(in.type), type2 = static_cast<Type>(in.type2);
+  switch (op) {
+    case Op::mma: step.multiply_add = kernels.multiply_add(type); return;
+    case Op::mmaw:
+    case Op::mmai: step.elementwise = find(kernels, Op::cvt, type, type2, kCvtEven); return;
+    case Op::red: step.elementwise = find(kernels, combination(in.mode), type, type2, 0); return;
+    case Op::atom: {
+      const Op what = in.mode == kAtomSwap ? Op::mov : combination(in.mode);
+      step.elementwise = find(kernels, what, type, type2, 0);
+      return;
+    }
+    default: break;
   }
+  if (const Reduction reduction = kernels.reduction(op, type, in.mode)) step.reduction = reduction;
+  else step.elementwise = find(kernels, op, type, type2, in.mode);
 }
 
 Step step_of(const Instruction& in, uint32_t index, const Kernels& kernels) {
@@ -75,7 +91,6 @@ Step step_of(const Instruction& in, uint32_t index, const Kernels& kernels) {
   step.index = index;
   step.imm = static_cast<Op>(in.op) == Op::const_ ? bits_of_constant(in.type, in.imm, kernels) : in.imm;
   step.bytes = static_cast<uint8_t>(element_bytes(in.type));
-  step.source_bytes = in.type2 != 0 ? static_cast<uint8_t>(element_bytes(in.type2)) : step.bytes;
   if (const TypeInfo* type = find_type(in.type)) step.kind = type->kind;
   step.mode = in.mode;
   step.mask = in.mask;
@@ -86,7 +101,7 @@ Step step_of(const Instruction& in, uint32_t index, const Kernels& kernels) {
     step.reg[slot] = r.index;
     if (r.register_class == kClassV) step.vectors |= static_cast<uint8_t>(1u << slot);
     if (r.register_class == kClassP) step.predicates |= static_cast<uint8_t>(1u << slot);
-    if (slot > 0) ++step.sources;
+    if (slot > 0) step.source_bytes[step.sources++] = static_cast<uint8_t>(element_bytes(read_type(*step.info, in, slot)));
     all_uniform = all_uniform && r.register_class == kClassS;
   }
   const CostRule& rule = kCosts[static_cast<unsigned>(step.info->cost)];
@@ -114,6 +129,7 @@ Program::Program(const Binary& binary, const Layout& layout, Level level)
   steps_.reserve(binary.code.size());
   for (uint32_t i = 0; i < binary.code.size(); ++i) {
     Step step = step_of(binary.code[i], i, kernels_);
+    ordered_ = ordered_ || step.info->ordered;
     if (step.info->op == Op::end) --depth;
     step.depth = depth;
     if (step.info->op == Op::loop) ++depth;
@@ -137,7 +153,7 @@ void Program::place(const Layout& layout) {
   if (layout.varying_length) clear_bytes_ = at;
   for (uint32_t i = 0; i < kMRegisters; ++i)
     if (layout.tile_bytes[i] != 0) tile_[i] = take(tile_bytes(layout.tile_bytes[i]));
-  scratch_ = take(lanes_ * 8);
+  scratch_ = take(layout.widened_tiles ? 2 * tile_bytes(sizeof(float)) : lanes_ * 8);
   file_bytes_ = at;
 }
 

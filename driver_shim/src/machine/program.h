@@ -36,8 +36,8 @@ struct Step {
   uint32_t lane_quarters; /* quarter elements a lane counts as: see machine.toml */
   Unit unit;
   Kind kind;
-  uint8_t bytes;        /* of an element of the destination, or of what is stored */
-  uint8_t source_bytes; /* of an element of the first source */
+  uint8_t bytes;                    /* of an element of the destination, or of what is stored */
+  uint8_t source_bytes[kSlots - 1]; /* of an element of each operand after the first */
   uint8_t mode;
   uint8_t mask;
   uint8_t depth;   /* loops around a loop or its end */
@@ -56,6 +56,7 @@ class Program {
   const char* name() const { return name_; }
   uint32_t lanes() const { return lanes_; }
   uint32_t args() const { return args_; }
+  bool ordered() const { return ordered_; } /* blocks run one after another */
   const Kernels& kernels() const { return kernels_; }
 
   /* Places in a register file, 64-byte aligned. What `clear_bytes` covers is zeroed before each block. */
@@ -72,6 +73,7 @@ class Program {
   const Kernels& kernels_;
   char name_[64];
   uint32_t lanes_, args_;
+  bool ordered_ = false;
   uint32_t vector_[kVRegisters] = {}, predicate_[kPRegisters] = {}, tile_[kMRegisters] = {};
   uint32_t scratch_ = 0, file_bytes_ = 0, clear_bytes_ = 0;
   std::vector<Step> steps_;

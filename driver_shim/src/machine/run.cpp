@@ -28,9 +28,10 @@ struct Tally {
   uint64_t unit[kUnits] = {};
   uint64_t total = 0;
 
+  /* Blocks in order are all on one core's account: none begins before the one before it has ended. */
   void add(uint64_t index, const Block& block) {
     total += block.ticks;
-    core[index % kCores] += block.ticks;
+    core[block.program.ordered() ? 0 : index % kCores] += block.ticks;
     for (uint32_t u = 0; u < kUnits; ++u) unit[u] += block.unit_ticks[u];
   }
   void add(const Tally& other) {
@@ -191,7 +192,7 @@ bool run(const Program& program, const AddressSpace& space, const uint32_t grid[
                              std::to_string(args.size()));
   Launch launch(program, space, grid, args, limits);
   if (const std::unique_lock user(pool.state().user, std::try_to_lock); user.owns_lock()) {
-    if (pool.threads() > 1) launch.spread(pool.state());
+    if (pool.threads() > 1 && !program.ordered()) launch.spread(pool.state());
     else launch.alone(pool.state().files[0]);
   } else {
     RegisterFile file;

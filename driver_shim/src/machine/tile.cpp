@@ -91,10 +91,13 @@ const Step* load(Block& block, const Step* step) {
     for (uint32_t r = 0; r < tile.rows; ++r)
       std::memcpy(to + size_t{r} * tile.stride * step->bytes, window + (at + r * stride),
                   size_t{tile.columns} * step->bytes);
-  } else if (step->bytes == 4) {
-    load_columns(reinterpret_cast<uint32_t*>(to), tile, window, at, stride);
-  } else {
-    load_columns(reinterpret_cast<uint64_t*>(to), tile, window, at, stride);
+    return step + 1;
+  }
+  switch (step->bytes) {
+    case 1: load_columns(reinterpret_cast<uint8_t*>(to), tile, window, at, stride); break;
+    case 2: load_columns(reinterpret_cast<uint16_t*>(to), tile, window, at, stride); break;
+    case 4: load_columns(reinterpret_cast<uint32_t*>(to), tile, window, at, stride); break;
+    default: load_columns(reinterpret_cast<uint64_t*>(to), tile, window, at, stride); break;
   }
   return step + 1;
 }
@@ -115,24 +118,70 @@ const Step* store(Block& block, const Step* step) {
     for (uint32_t r = 0; r < tile.rows; ++r)
       std::memcpy(window + (at + r * stride), from + size_t{r} * tile.stride * step->bytes,
                   size_t{tile.columns} * step->bytes);
-  } else if (step->bytes == 4) {
-    store_columns(reinterpret_cast<const uint32_t*>(from), tile, window, at, stride);
-  } else {
-    store_columns(reinterpret_cast<const uint64_t*>(from), tile, window, at, stride);
+    return step + 1;
+  }
+  switch (step->bytes) {
+    case 1: store_columns(reinterpret_cast<const uint8_t*>(from), tile, window, at, stride); break;
+    case 2: store_columns(reinterpret_cast<const uint16_t*>(from), tile, window, at, stride); break;
+    case 4: store_columns(reinterpret_cast<const uint32_t*>(from), tile, window, at, stride); break;
+    default: store_columns(reinterpret_cast<const uint64_t*>(from), tile, window, at, stride); break;
   }
   return step + 1;
 }
 
-const Step* multiply_add(Block& block, const Step* step) {
+/* The step's conversion of each row of a tile. */
+void convert_rows(const Step* step, TileView to, TileView from, uint32_t to_bytes, const Tile& shape) {
+  for (uint32_t r = 0; r < shape.rows; ++r) {
+    const Source row{static_cast<const std::byte*>(from.data) + size_t{r} * from.stride * step->source_bytes[0], false};
+    step->elementwise(static_cast<std::byte*>(to.data) + size_t{r} * to.stride * to_bytes, &row, shape.columns);
+  }
+}
+
+const Step* convert(Block& block, const Step* step) {
+  const uint8_t to = step->reg[0], from = step->reg[1];
+  const Tile& shape = block.m[from];
+  block.m[to] = {shape.rows, shape.columns, stride_of(shape.columns, step->bytes)};
+  convert_rows(step, {block.tile(to), block.m[to].stride}, {block.tile(from), shape.stride}, step->bytes, shape);
+  block.charge(step, uint64_t{shape.rows} * shape.columns);
+  return step + 1;
+}
+
+/* Notes a fault if the shapes don't fit; else charges the product. */
+bool product_ok(Block& block, const Step* step) {
   const Tile &d = block.m[step->reg[0]], &a = block.m[step->reg[1]], &b = block.m[step->reg[2]];
-  if (d.rows != a.rows || d.columns != b.columns || a.columns != b.rows)
-    return block.fail(step, EMU_ERROR_ILLEGAL_COMMAND, 0,
-                      "expected shapes (m x n) += (m x k) (k x n), got (%u x %u) += (%u x %u) (%u x %u)", d.rows,
-                      d.columns, a.rows, a.columns, b.rows, b.columns);
-  step->multiply_add({block.tile(step->reg[0]), d.stride}, {block.tile(step->reg[1]), a.stride},
-                     {block.tile(step->reg[2]), b.stride}, d.rows, d.columns, a.columns);
+  if (d.rows != a.rows || d.columns != b.columns || a.columns != b.rows) {
+    block.fail(step, EMU_ERROR_ILLEGAL_COMMAND, 0,
+               "expected shapes (m x n) += (m x k) (k x n), got (%u x %u) += (%u x %u) (%u x %u)", d.rows, d.columns,
+               a.rows, a.columns, b.rows, b.columns);
+    return false;
+  }
   const uint64_t quarters = uint64_t{d.rows} * d.columns * a.columns * step->lane_quarters;
   block.charge_ticks(step, step->fixed_ticks + (quarters + 4 * kFmaPerTick - 1) / (4 * kFmaPerTick));
+  return true;
+}
+
+const Step* multiply_add(Block& block, const Step* step) {
+  if (!product_ok(block, step)) return nullptr;
+  const Tile &d = block.m[step->reg[0]], &a = block.m[step->reg[1]], &b = block.m[step->reg[2]];
+  step->multiply_add({block.tile(step->reg[0]), d.stride}, {block.tile(step->reg[1]), a.stride},
+                     {block.tile(step->reg[2]), b.stride}, d.rows, d.columns, a.columns);
+  return step + 1;
+}
+
+/* Widens both operands, into scratch, to the type of the sums. */
+const Step* multiply_add_narrow(Block& block, const Step* step) {
+  if (!product_ok(block, step)) return nullptr;
+  const Tile& d = block.m[step->reg[0]];
+  TileView wide[2];
+  for (uint32_t i = 0; i < 2; ++i) {
+    const uint8_t reg = step->reg[i + 1];
+    const Tile& shape = block.m[reg];
+    wide[i] = {block.scratch() + size_t{i} * kTileRows * kTileColumns * step->bytes, stride_of(shape.columns, step->bytes)};
+    convert_rows(step, wide[i], {block.tile(reg), shape.stride}, step->bytes, shape);
+  }
+  const Type sums = step->info->op == Op::mmaw ? Type::f32 : Type::i32;
+  const MultiplyAdd multiply_add = block.program.kernels().multiply_add(sums);
+  multiply_add({block.tile(step->reg[0]), d.stride}, wide[0], wide[1], d.rows, d.columns, block.m[step->reg[1]].columns);
   return step + 1;
 }
 
@@ -144,6 +193,9 @@ Handler tile_handler(Op op) {
     case Op::mload: return load;
     case Op::mstore: return store;
     case Op::mma: return multiply_add;
+    case Op::mmaw:
+    case Op::mmai: return multiply_add_narrow;
+    case Op::mcvt: return convert;
     default: return nullptr;
   }
 }

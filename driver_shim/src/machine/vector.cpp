@@ -40,12 +40,12 @@ const Step* map(Block& block, const Step* step) {
     } else if (has(step->predicates, slot)) {
       sources[i] = {block.predicate(reg), false};
     } else {
-      sources[i] = {repeated(block, i, block.s[reg], step->source_bytes), true};
+      sources[i] = {repeated(block, i, block.s[reg], step->source_bytes[i]), true};
     }
-  }
-  if (sources[0].data == to && step->source_bytes != step->bytes) { /* a conversion in place */
-    std::memcpy(block.scratch(), to, size_t{block.vl} * step->source_bytes);
-    sources[0].data = block.scratch();
+    if (sources[i].data == to && step->source_bytes[i] != step->bytes) { /* in place, with elements of another size */
+      std::memcpy(block.scratch(), to, size_t{block.vl} * step->source_bytes[i]);
+      sources[i].data = block.scratch();
+    }
   }
   step->elementwise(to, sources, block.vl);
   block.charge(step, block.vl);

@@ -198,8 +198,14 @@ class Verifier {
     if (info->op == Op::exit && !last) return "expected only as the last instruction, got more after it";
     if (info->op != Op::exit && last) return "expected `exit` as the last instruction, got this";
     if (info->op == Op::arg) return argument(in);
-    if (info->op == Op::mma && (in.operands[0] == in.operands[1] || in.operands[0] == in.operands[2]))
-      return "expected a destination other than the operands, got " + text_of(decode(in.operands[0])) + " twice";
+    return tiles_differ(in, *info);
+  }
+
+  static std::string tiles_differ(const Instruction& in, const OpInfo& info) {
+    if (info.operand_count == 0 || info.operands[0].classes != kClassM) return "";
+    for (uint32_t slot = 1; slot < info.operand_count; ++slot)
+      if (in.operands[slot] == in.operands[0])
+        return "expected a destination other than the operands, got " + text_of(decode(in.operands[0])) + " twice";
     return "";
   }
 
@@ -283,13 +289,6 @@ class Verifier {
     return d.register_class == kClassP ? kWritten : in.type;
   }
 
-  /* Type as which the operation reads a vector or tile operand. */
-  static uint8_t read_type(const OpInfo& info, const Instruction& in, uint32_t slot) {
-    if (info.op == Op::cvt) return in.type2;
-    const bool offsets = (info.op == Op::gather || info.op == Op::scatter) && slot == 2;
-    return offsets ? static_cast<uint8_t>(Type::i64) : in.type;
-  }
-
   std::string registers() {
     const Instruction& in = code_[at_];
     const OpInfo& info = *find_op(in.op);
@@ -301,15 +300,18 @@ class Verifier {
       const Register r = decode(in.operands[slot]);
       if (r.register_class == kClassS) continue;
       const bool destination = info.operands[slot].destination;
-      const bool reads = !destination || info.op == Op::mma || in.mask != kUnused;
+      const bool reads = !destination || accumulates(info.op) || in.mask != kUnused;
       const uint8_t type = r.register_class == kClassP ? kWritten : read_type(info, in, slot);
       note(r, destination ? in.type : type);
       if (!reads) continue;
       if (std::string reason = read(r, destination ? in.type : type); !reason.empty())
         return "operand " + number(slot + 1) + ": " + reason;
     }
+    if (accumulates(info.op) && in.type2 != 0) layout_.widened_tiles = true;
     return write(info, in);
   }
+
+  static bool accumulates(Op op) { return op == Op::mma || op == Op::mmaw || op == Op::mmai; }
 
   std::string read(Register r, uint8_t type) {
     const uint8_t held = known_.of(r);
@@ -358,6 +360,11 @@ class Verifier {
 };
 
 }  // namespace
+
+uint8_t read_type(const OpInfo& info, const Instruction& in, uint32_t slot) {
+  const uint8_t reads = info.operands[slot].reads;
+  return reads == kReadsType ? in.type : reads == kReadsType2 ? in.type2 : reads;
+}
 
 std::optional<Refusal> verify(const Binary& binary, Layout& layout) { return Verifier(binary, layout)(); }
 

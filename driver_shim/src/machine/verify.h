@@ -3,7 +3,7 @@
  * It refuses
  *   - an operation, type, mode, mask, register or immediate that isa.toml does not allow there, and bits set in
  *     fields that the operation does not use;
- *   - a uniform destination with a vector operand;
+ *   - a uniform destination with a vector operand; a tile made of itself;
  *   - a vector, predicate or tile register read before it is written on every path, or read as another type;
  *   - loops that do not balance or nest too deep, a loop counter written inside its loop;
  *   - a label that leads backward, out of its loop body or into another, or past the end;
@@ -30,9 +30,13 @@ struct Layout {
   uint8_t vector_bytes[kVRegisters] = {}; /* widest element that each holds; 0: not used */
   uint8_t tile_bytes[kMRegisters] = {};
   bool predicate[kPRegisters] = {};
+  bool widened_tiles = false;       /* a product whose operands are narrower than its sums */
   bool varying_length = false;      /* VL changes after a vector was written: lanes may be read that never were */
   std::vector<uint32_t> loop_match; /* index of the `end` of a `loop` and the reverse; else 0 */
 };
+
+/* Type as which the operation reads a vector, tile or repeated uniform operand. */
+uint8_t read_type(const OpInfo&, const Instruction&, uint32_t slot);
 
 std::optional<Refusal> verify(const Binary&, Layout&);
 

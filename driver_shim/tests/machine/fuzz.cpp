@@ -85,6 +85,56 @@ mzero.f64 m3, s2, s2
 mzero.f64 m4, s2, s2
 mma.f64 m4, m3, m3
 mstore.f64 m4, s0, s3
+mload.f16 m5, s0, s3, s1, s1
+mload.column.f16 m6, s0, s3, s1, s2
+mmaw.f32.f16 m0, m5, m6
+mcvt.even_sat.f8e4m3.f32 m7, m0
+mstore.f8e4m3 m7, s0, s3
+mload.i8 m5, s0, s3, s1, s1
+mload.i8 m6, s0, s3, s1, s2
+mzero.i32 m7, s1, s2
+mmai.i32.i8 m7, m5, m6
+mstore.i32 m7, s0, s3
+exit
+)",
+    R"(.program memory .lanes 128 .args 16
+arg.i64 s0, 0
+arg.i32 s1, 12
+setvl s2, s1
+lane.i64 v1
+const.i64 s3, 8
+mul.i64 v1, v1, s3
+load.i32 v2, s0
+lane.i64 v3
+const.i64 s4, 60
+cmp.lt.i64 p0, v3, s4
+const.i32 v0, 0
+gatherb.fill.i32 v0, s0, v3, s4
+@p0 gatherb.fault.i32 v0, s0, v3, s4
+@p0 scatterb.fault.i32 v0, s0, v3, s4
+scatterb.drop.i32 v0, s0, v3, s4
+red.xor.i32 v0, s0, v1
+const.i32 v4, 0
+@!p0 atom.add.i32 v4, s0, v1, v0
+atom.swap.i32 v4, s0, v1, v2
+@p0 atom.max.i32 v4, s0, v1, v2
+cas.i32 v5, s0, v1, v4, v2
+philox.w2.i32 v6, s0, s1, v1
+scan.sum.i32 v6, v6
+scanx.max.i32 v6, v6
+cvt.f32.i32 v7, v6
+cvtsr.sat.f8e4m3.f32 v8, v7, v6
+cvt.trunc_sat.i8.f8e4m3 v9, v8
+mulh.i8 v9, v9, v9
+ctz.i8 v9, v9
+sin.f32 v7, v7
+erf.f32 v7, v7
+pow.f32 v7, v7, v7
+cvt.f64.f32 v10, v7
+log1p.f64 v10, v10
+cos.f64 v10, v10
+rsqrt.f64 v10, v10
+store.f64 v10, s0
 exit
 )"};
 
@@ -112,7 +162,7 @@ class Fuzzer {
   }
 
   bool text() {
-    std::string mutated = kSeeds[below(3)];
+    std::string mutated = kSeeds[below(std::size(kSeeds))];
     for (uint64_t n = 1 + below(4); n > 0; --n) mutated[below(mutated.size())] = static_cast<char>(below(128));
     std::string why;
     const auto binary = assemble(mutated, why);
@@ -145,8 +195,8 @@ class Fuzzer {
     switch (below(9)) {
       case 0: in.op = static_cast<uint16_t>(kOps[below(std::size(kOps))].op); break;
       case 1: in.type = static_cast<uint8_t>(kTypes[below(std::size(kTypes))].type); break;
-      case 2: in.operands[below(3)] = static_cast<uint8_t>(below(4) << 6 | below(9)); break;
-      case 3: in.mode = static_cast<uint8_t>(below(4)); break;
+      case 2: in.operands[below(5)] = static_cast<uint8_t>(below(4) << 6 | below(9)); break;
+      case 3: in.mode = static_cast<uint8_t>(below(7)); break;
       case 4: in.imm = below(2) != 0 ? below(80) : random_() >> below(64); break;
       case 5: in.mask = below(2) != 0 ? kUnused : static_cast<uint8_t>(below(2) << 7 | below(3)); break;
       case 6: binary.code.insert(binary.code.begin() + static_cast<std::ptrdiff_t>(at), Instruction(in)); break;

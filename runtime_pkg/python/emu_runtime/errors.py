@@ -109,6 +109,12 @@ class LaunchTimeoutError(FaultError):
     code = 17
 
 
+class OutOfBoundsError(FaultError):
+    """A lane's index is outside of what its instruction was given."""
+
+    code = 18
+
+
 class WaitTimeoutError(EmuError):
     code = 11
 

@@ -20,7 +20,7 @@ WHY_BYTES = 1024
 
 # emu_status of driver.h, as far as a program can give it
 INVALID_ARGUMENT, PAGE_FAULT, MISALIGNED, ILLEGAL_COMMAND, BUDGET = 1, 7, 8, 9, 10
-CONTEXT_LOST, LAUNCH_TIMEOUT = 12, 17
+CONTEXT_LOST, LAUNCH_TIMEOUT, OUT_OF_BOUNDS = 12, 17, 18
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -97,6 +97,9 @@ class Machine:
         self._lib.machine_load.restype = c.c_void_p
         self._lib.machine_pool.restype = c.c_void_p
         self._pools: dict[int, c.c_void_p] = {}
+        self._out = c.create_string_buffer(
+            1 << 22
+        )  # one for all: zeroing it costs more than assembling
 
     def close(self) -> None:
         for pool in self._pools.values():
@@ -107,10 +110,10 @@ class Machine:
         return int(self._lib.machine_best_level())
 
     def assemble(self, text: str) -> bytes:
-        return self._translate(self._lib.machine_assemble, text.encode(), 65600 * 24)
+        return self._translate(self._lib.machine_assemble, text.encode())
 
     def disassemble(self, binary: bytes) -> str:
-        return self._translate(self._lib.machine_disassemble, binary, 1 << 22).decode()
+        return self._translate(self._lib.machine_disassemble, binary).decode()
 
     def check(self, binary: bytes) -> None:
         """Load and unload: raises Refused as the verifier does."""
@@ -155,13 +158,13 @@ class Machine:
             return spent, None
         return spent, Fault(fault.status, fault.address, fault.instruction, fault.cause.decode())
 
-    def _translate(self, function: Any, data: bytes, capacity: int) -> bytes:
-        out, why = c.create_string_buffer(capacity), c.create_string_buffer(WHY_BYTES)
+    def _translate(self, function: Any, data: bytes) -> bytes:
+        out, why = self._out, c.create_string_buffer(WHY_BYTES)
         size = c.c_size_t
-        n = function(data, size(len(data)), out, size(capacity), why, size(WHY_BYTES))
+        n = function(data, size(len(data)), out, size(len(out)), why, size(WHY_BYTES))
         if n < 0:
             raise Refused(why.value.decode())
-        return out.raw[:n]
+        return c.string_at(out, n)
 
     def _load(self, binary: bytes, level: int) -> c.c_void_p:
         why = c.create_string_buffer(WHY_BYTES)

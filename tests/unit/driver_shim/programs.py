@@ -29,13 +29,15 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "f64": np.dtype(np.float64),
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f8e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8e5m2": np.dtype(ml_dtypes.float8_e5m2),
     "i8": np.dtype(np.int8),
     "i16": np.dtype(np.int16),
     "i32": np.dtype(np.int32),
     "i64": np.dtype(np.int64),
     "u8": np.dtype(np.uint8),
 }
-FLOATS = ("f32", "f64", "f16", "bf16")
+FLOATS = ("f32", "f64", "f16", "bf16", "f8e4m3", "f8e5m2")
 INTEGERS = ("i8", "i16", "i32", "i64", "u8")
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 CANONICAL_NAN = {
@@ -43,9 +45,27 @@ CANONICAL_NAN = {
     "f64": 0x7FF8000000000000,
     "f16": 0x7E00,
     "bf16": 0x7FC0,
+    "f8e4m3": 0x7F,
+    "f8e5m2": 0x7E,
 }
 # exponent bits, mantissa bits
-FORMATS = {"f32": (8, 23), "f64": (11, 52), "f16": (5, 10), "bf16": (8, 7)}
+FORMATS = {
+    "f32": (8, 23),
+    "f64": (11, 52),
+    "f16": (5, 10),
+    "bf16": (8, 7),
+    "f8e4m3": (4, 3),
+    "f8e5m2": (5, 2),
+}
+# bits of the largest finite value, and of what is next: infinity, or f8e4m3's NaN
+LARGEST = {
+    "f32": 0x7F7FFFFF,
+    "f64": 0x7FEFFFFFFFFFFFFF,
+    "f16": 0x7BFF,
+    "bf16": 0x7F7F,
+    "f8e4m3": 0x7E,
+    "f8e5m2": 0x7B,
+}
 LANES = 4096
 
 
@@ -66,6 +86,8 @@ def edges(type_: str) -> Array:
         small = [0, 1, 2, 3, 5, 7, 8, 15, 31, 63, 64, 100]
         negative = [-v for v in small if info.min < 0]
         return np.array([*near, *small, *negative], dtype=DTYPES[type_])
+    if DTYPES[type_].itemsize == 1:
+        return from_bits(np.arange(256), type_)
     exponent, mantissa = FORMATS[type_]
     top, one = ((1 << exponent) - 1) << mantissa, ((1 << (exponent - 1)) - 1) << mantissa
     positive = [0, 1, 2, (1 << mantissa) - 1, 1 << mantissa, (1 << mantissa) + 1, one - 1, one]
@@ -110,8 +132,7 @@ def program(name: str, types: list[str], out: str, *, uniform: frozenset[int] = 
     for i, t in enumerate(types):
         lines += [f"arg.i64 s5, {8 * (i + 1)}"]
         if i in uniform:
-            wide = {2: "i16"}.get(size[t], t)
-            lines.append(f"sload.{wide} s{10 + i}, s5")
+            lines.append(f"sload.{t} s{10 + i}, s5")
             operands.append(f"s{10 + i}")
             continue
         lines += [f"const.i64 s6, {size[t]}", "mul.i64 s6, s6, s3", "add.i64 s5, s5, s6"]

@@ -1,8 +1,15 @@
-"""cvt against numpy, ml_dtypes and mpmath: all 16-bit floats, edges and random bits of the rest."""
+"""cvt and cvtsr against numpy, ml_dtypes and mpmath.
+
+All values of narrow types; of f32 and f64 every value of each narrower float, every half-way point
+and one step to each side of both, and edges and random bits. Expected results of a narrow float are
+looked up among all of its values as ml_dtypes decodes them, which leaves no rounding to an oracle;
+what ml_dtypes rounds itself is compared as well.
+"""
 
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -14,6 +21,8 @@ from programs import (
     FLOATS,
     FORMATS,
     INTEGERS,
+    LARGEST,
+    OPS,
     Array,
     apply,
     assert_same,
@@ -26,26 +35,47 @@ from programs import (
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 PAIRS = [(to, source) for to in DTYPES for source in DTYPES]
+MODES = OPS["cvt"]["modes"]
+NARROW = ("f16", "bf16", "f8e4m3", "f8e5m2")
 
 
+@cache
+def finite(type_: str) -> Array:
+    """All finite values that are not negative, ascending, as f64: their places are their bits."""
+    out: Array = from_bits(np.arange(LARGEST[type_] + 1), type_).astype(np.float64)
+    return out
+
+
+@cache
 def values(type_: str) -> Array:
-    """All values of a narrow type; of a wide one edges, random bits, and ties of narrower ones."""
+    """All values of a narrow type; of a wide one edges, random bits, and around narrower values."""
     dtype = DTYPES[type_]
     if dtype.itemsize <= 2:
         return from_bits(np.arange(1 << (8 * dtype.itemsize)), type_)
     parts = [edges(type_), random_values(type_, 20_000, 21)]
     if type_ in FLOATS:
-        for narrow in ("f16", "bf16", "f32"):
-            count = 30_000
-            near = random_values(narrow, count, 22).astype(dtype)
-            # half-way between two values of the narrow type, exactly and one step to each side
-            middle = near * dtype.type(1 + 2.0 ** -(FORMATS[narrow][1] + 1))
-            parts += [near, middle, np.nextafter(middle, dtype.type(0)), -middle]
+        for narrow in NARROW:
+            exact = finite(narrow)
+            middle = np.append(
+                (exact[1:] + exact[:-1]) / 2, exact[-1] + (exact[-1] - exact[-2]) / 2
+            )
+            around = np.concatenate([exact, middle]).astype(dtype)
+            steps = [
+                around,
+                np.nextafter(around, dtype.type(0)),
+                np.nextafter(around, dtype.type(np.inf)),
+            ]
+            parts += [s for step in steps for s in (step, -step)]
+        if type_ == "f64":
+            near = random_values("f32", 30_000, 22).astype(dtype)
+            middle = near * (1 + 2.0 ** -(FORMATS["f32"][1] + 1))
+            parts += [near, middle, np.nextafter(middle, 0.0), -middle]
         powers = dtype.type(2.0) ** np.arange(-150, 128).astype(dtype)
         limits = [float(np.iinfo(DTYPES[i]).max) for i in INTEGERS]
         around = np.array([*limits, *(-v for v in limits)]).astype(dtype)
-        steps = [around, np.nextafter(around, dtype.type(0)), around + 1, around - 1, around + 0.5]
-        parts += [powers, -powers, *(s.astype(dtype) for s in steps)]
+        halves = [around, np.nextafter(around, dtype.type(0)), around + 1, around - 1, around + 0.5]
+        parts += [powers, -powers, *(s.astype(dtype) for s in halves)]
+        parts += [np.arange(-1000, 1000, 0.5, dtype=dtype)]
     else:
         info = np.iinfo(dtype)
         shifts = [1 << k for k in range(info.bits - 1)]
@@ -53,7 +83,7 @@ def values(type_: str) -> Array:
         # ties of each float format, and one beside them
         ties = [
             (1 << k) + (1 << (k - m)) + d
-            for m in (8, 11, 24, 53)
+            for m in (3, 4, 8, 11, 24, 53)
             for k in range(m, info.bits - 1)
             for d in (-1, 0, 1)
         ]
@@ -71,21 +101,52 @@ def toward_zero(rounded: Array, source: Array) -> Array:
     return back
 
 
-def float_to_integer(a: Array, to: str) -> Array:
+def saturate(out: Array, source: Array, to: str) -> Array:
+    """The largest finite value for what is beyond it, infinity too."""
+    sign = 1 << (8 * out.itemsize - 1)
+    beyond = ((bits(out) & (sign - 1)) > LARGEST[to]) & ~np.isnan(source)
+    most = np.where(source < 0, LARGEST[to] | sign, LARGEST[to]).astype(bits(out).dtype)
+    return from_bits(np.where(beyond, most, bits(out)), to)
+
+
+def places(a: Array, to: str) -> tuple[Array, Array]:
+    """Of each |a|: the place in `finite(to)` at or below it, and the rest as a part of the step."""
+    table = finite(to)
+    magnitude = np.abs(a.astype(np.float64))
+    place = np.searchsorted(table, magnitude, side="right") - 1
+    place[np.isnan(magnitude)] = 0
+    step = np.append(np.diff(table), table[-1] - table[-2])[place]
+    return place, (magnitude - table[place]) / step
+
+
+def encode(place: Array, a: Array, to: str) -> Array:
+    """The values at these places, with the signs of a; beyond the last: infinity or NaN."""
+    over = LARGEST[to] + 1
+    code = np.where(np.isnan(a), CANONICAL_NAN[to], np.minimum(place, over))
+    sign = 1 << (8 * DTYPES[to].itemsize - 1)
+    return from_bits(np.where(np.signbit(a) & ~np.isnan(a), code | sign, code), to)
+
+
+def to_narrow(a: Array, to: str, mode: str) -> Array:
+    place, rest = places(a, to)
+    if mode.startswith("even"):
+        place = place + ((rest > 0.5) | ((rest == 0.5) & (place % 2 == 1)))
+    place = np.where(np.isinf(a), LARGEST[to] + 1, place)
+    return encode(place, a, to)
+
+
+def float_to_integer(a: Array, to: str, mode: str) -> Array:
     info = np.iinfo(DTYPES[to])
-
-    def one(x: float) -> int:
-        if x != x:
-            return 0
-        if x in (np.inf, -np.inf):
-            return int(info.max if x > 0 else info.min)
-        return max(int(info.min), min(int(info.max), int(x)))
-
-    return np.array([one(float(x)) for x in a], dtype=DTYPES[to])
+    exact = a.astype(np.float64)
+    whole = np.rint(exact) if mode == "even_sat" else np.trunc(exact)
+    below, above = whole <= float(info.min), whole >= float(info.max) + (to == "i64")
+    inside = np.where(below | above | np.isnan(whole), 0, whole).astype(np.int64)
+    return np.where(above, info.max, np.where(below, info.min, inside)).astype(DTYPES[to])
 
 
-def integer_to_float(a: Array, to: str, rounding: str) -> Array:
+def integer_to_float(a: Array, to: str, mode: str) -> Array:
     exponent, mantissa = FORMATS[to]
+    rounding = "n" if mode.startswith("even") else "d"  # as mpmath names them
     largest = (2 - mpmath.mpf(2) ** -mantissa) * mpmath.mpf(2) ** (2 ** (exponent - 1) - 1)
 
     def one(x: int) -> float:
@@ -98,57 +159,76 @@ def integer_to_float(a: Array, to: str, rounding: str) -> Array:
     return np.array([one(int(x)) for x in a], dtype=np.float64).astype(DTYPES[to])
 
 
-def float_to_float(a: Array, to: str, rounding: str) -> Array:
-    twice = to == "bf16" and a.dtype == np.float64  # ml_dtypes goes through f32
-    nearest = f64_to_bf16(a) if twice else a.astype(DTYPES[to])
-    return nearest if rounding == "n" else toward_zero(nearest, a)
+def float_to_wide(a: Array, to: str, mode: str) -> Array:
+    nearest = a.astype(DTYPES[to])
+    return nearest if mode.startswith("even") else toward_zero(nearest, a)
 
 
-def f64_to_bf16(a: Array) -> Array:
-    first = a.astype(np.float32)
-    error = a - first.astype(np.float64)
-    raw = first.view(np.uint32).copy()
-    inexact = (error != 0) & np.isfinite(first)
-    away = (error > 0) == (a > 0)
-    # f32 with a sticky last bit: never a tie that is none
-    cut = np.where(inexact & ~away, raw - 1, raw)
-    raw = np.where(inexact, cut | 1, raw).astype(np.uint32)
-    narrow: Array = raw.view(np.float32).astype(DTYPES["bf16"])
-    return narrow
+def expected(a: Array, source: str, to: str, mode: str) -> Array:
+    if to in INTEGERS:
+        if source in FLOATS:
+            return float_to_integer(a, to, mode)
+        info = np.iinfo(DTYPES[to])
+        wide = a.astype(np.int64)
+        return (wide.clip(info.min, info.max) if mode.endswith("_sat") else wide).astype(DTYPES[to])
+    if to in ("f8e4m3", "f8e5m2"):  # integers that f64 rounds are all beyond these
+        out = to_narrow(a.astype(np.float64), to, mode)
+    elif source in INTEGERS:
+        out = integer_to_float(a, to, mode)
+    elif to in NARROW:
+        out = to_narrow(a, to, mode)
+    else:
+        out = float_to_wide(a, to, mode)
+    return saturate(out, a.astype(np.float64), to) if mode.endswith("_sat") else out
 
 
-@pytest.mark.parametrize("mode", ["even", "trunc"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("to", "source"), PAIRS)
 def test_conversion(machine: Machine, to: str, source: str, mode: str) -> None:
     a = values(source)
     if source in INTEGERS and a.size > 10_000:
         a = np.concatenate([a[:3000], a[-7000:]])
-    rounding = {"even": "n", "trunc": "d"}[mode]  # as mpmath names them
-    if source in FLOATS and to in FLOATS:
-        expected = float_to_float(a, to, rounding)
-    elif source in FLOATS:
-        expected = float_to_integer(a, to)
-    elif to in FLOATS:
-        expected = integer_to_float(a, to, rounding)
-    else:
-        expected = a.astype(np.int64).astype(DTYPES[to])
     got = apply(machine, f"cvt.{mode}.{to}.{source}", [(source, a)], to)
-    assert_same(got, expected, a)
+    assert_same(got, expected(a, source, to, mode), a)
+    print(f"cvt.{mode}.{to}.{source}: {a.size:,} of {a.size:,} values")
+
+
+@pytest.mark.parametrize("source", ["f32", "f16", "bf16", "f8e4m3", "f8e5m2"])
+@pytest.mark.parametrize("to", NARROW)
+def test_even_is_what_ml_dtypes_rounds(machine: Machine, to: str, source: str) -> None:
+    a = values(source)
+    got = apply(machine, f"cvt.even.{to}.{source}", [(source, a)], to)
+    assert_same(got, a.astype(np.float32).astype(DTYPES[to]), a)
+    print(f"cvt.even.{to}.{source}: {a.size:,} values against ml_dtypes")
+
+
+@pytest.mark.parametrize("to", NARROW)
+def test_every_encoding_is_reached(machine: Machine, to: str) -> None:
+    """From f32 and back: each of the 256 or 65,536 encodings, but for the payloads of NaN."""
+    a = values("f32")
+    got = apply(machine, f"cvt.even.{to}.f32", [("f32", a)], to)
+    every = from_bits(np.arange(1 << (8 * DTYPES[to].itemsize)), to)
+    numbers = set(bits(every[~np.isnan(every)]).tolist())
+    assert numbers <= set(bits(got).tolist())
+    wide = apply(machine, f"cvt.f32.{to}", [(to, every)], "f32")
+    assert_same(wide, every.astype(np.float32), every)
+    print(f"{to}: {len(numbers):,} numbers reached, {every.size:,} encodings read")
 
 
 def test_values_hold_what_is_hard() -> None:
-    """The inputs reach NaN, infinity, subnormals and ties, or the test above would say little."""
+    """The inputs reach NaN, infinity, subnormals and ties, or the tests above would say little."""
     a = values("f32")
     assert np.isnan(a).any() and np.isinf(a).any()
     assert ((np.abs(a) > 0) & (np.abs(a) < np.finfo(np.float32).tiny)).any()
-    ties = bits(a) & 0xFFFF == 0x8000
-    assert ties.sum() > 1000
-    assert len(CANONICAL_NAN) == len(FLOATS)
+    for to in NARROW:
+        assert (places(a, to)[1] == 0.5).sum() > 2 * LARGEST[to]
+    assert set(CANONICAL_NAN) == set(FLOATS) == set(FORMATS)
 
 
-@pytest.mark.parametrize("mode", ["even", "trunc"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("to", "source"), [("f64", "f32"), ("f32", "f64"), ("i64", "u8"), ("u8", "i64")]
+    ("to", "source"),
+    [("f64", "f32"), ("f32", "f64"), ("i64", "u8"), ("u8", "i64"), ("f8e4m3", "i64")],
 )
 def test_in_place(machine: Machine, to: str, source: str, mode: str) -> None:
     """Destination and source are one register, of two element sizes."""
@@ -168,5 +248,54 @@ def test_in_place(machine: Machine, to: str, source: str, mode: str) -> None:
         machine.assemble("\n".join(lines)), memory, struct.pack("<qqq", a.size, at, out)
     )
     assert fault is None
-    expected = apply(machine, f"cvt.{mode}.{to}.{source}", [(source, a)], to)
-    assert bits(memory.read(out, a.size, DTYPES[to])).tobytes() == bits(expected).tobytes()
+    got = apply(machine, f"cvt.{mode}.{to}.{source}", [(source, a)], to)
+    assert bits(memory.read(out, a.size, DTYPES[to])).tobytes() == bits(got).tobytes()
+
+
+def stochastic(a: Array, to: str, random: Array) -> Array:
+    """The rule of isa.toml, exact: f64 holds all of the differences and quotients."""
+    if to == "f32":
+        below = np.nan_to_num(np.abs(toward_zero(a.astype(np.float32), a)), nan=0.0)
+        exact = below.astype(np.float64)
+        up = from_bits(bits(below) + 1, "f32").astype(np.float64)
+        up[np.isinf(up)] = 2.0**128
+        place, rest = bits(below).astype(np.int64), (np.abs(a) - exact) / (up - exact)
+    else:
+        place, rest = places(a, to)
+    rest = np.where(np.isfinite(a), rest, 0)
+    part = np.floor(np.minimum(rest, 1) * 2.0**32).astype(np.int64)
+    place = place + (part + random.astype(np.int64) >= 1 << 32)
+    return encode(np.where(np.isinf(a), LARGEST[to] + 1, place), a, to)
+
+
+@pytest.mark.parametrize("mode", OPS["cvtsr"]["modes"])
+@pytest.mark.parametrize("source", OPS["cvtsr"]["types2"])
+@pytest.mark.parametrize("to", OPS["cvtsr"]["types"])
+def test_stochastic(machine: Machine, to: str, source: str, mode: str) -> None:
+    a = values(source)
+    generator = np.random.default_rng(71)
+    draws = [np.zeros(a.size, np.uint32), np.full(a.size, 0xFFFFFFFF, np.uint32)]
+    # just enough, or one short of it, to round away from zero
+    if to != "f32":
+        part = np.floor(np.minimum(places(a, to)[1], 1) * 2.0**32)
+        need = (2.0**32 - np.nan_to_num(part)).clip(0, 2.0**32 - 1).astype(np.uint32)
+        draws += [need, need - 1]
+    draws.append(generator.integers(0, 1 << 32, a.size, dtype=np.uint32))
+    for random in draws:
+        inputs = [(source, a), ("i32", random.view(np.int32))]
+        got = apply(machine, f"cvtsr.{mode}.{to}.{source}", inputs, to)
+        wanted = stochastic(a.astype(np.float64), to, random)
+        if mode == "sat":
+            wanted = saturate(wanted, a.astype(np.float64), to)
+        assert_same(got, wanted, a, random)
+    print(f"cvtsr.{mode}.{to}.{source}: {len(draws)} draws of {a.size:,} values")
+
+
+def test_stochastic_rounding_has_no_bias(machine: Machine) -> None:
+    """A quarter of the way between two neighbours goes up for exactly a quarter of all draws."""
+    draws = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.int32)
+    a = np.full(draws.size, 1.0 + 2.0**-10 / 4, np.float32)
+    got = apply(machine, "cvtsr.f16.f32", [("f32", a), ("i32", draws)], "f16")
+    up = np.float16(1 + 2**-10)
+    assert int((got == up).sum()) == draws.size // 4
+    assert int((got == np.float16(1)).sum()) == draws.size // 4 * 3

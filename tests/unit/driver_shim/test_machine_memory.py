@@ -6,7 +6,17 @@ import struct
 
 import numpy as np
 import pytest
-from machine import MISALIGNED, PAGE_FAULT, PAGE_SHIFT, READ, WRITE, Fault, Machine, Memory
+from machine import (
+    MISALIGNED,
+    OUT_OF_BOUNDS,
+    PAGE_FAULT,
+    PAGE_SHIFT,
+    READ,
+    WRITE,
+    Fault,
+    Machine,
+    Memory,
+)
 from programs import DTYPES, ISA, OPS, random_values
 
 PAGE = 1 << PAGE_SHIFT
@@ -182,3 +192,80 @@ def test_a_register_never_shows_what_another_program_left(machine: Machine) -> N
     ]
     assert run(machine, memory, lines, target) is None
     assert memory.read(target, 256, np.int64).tolist() == [5] + [0] * 255
+
+
+def bounded(
+    machine: Machine, line: str, type_: str, index: list[int], count: int
+) -> tuple[Fault | None, list[int], list[int]]:
+    """The fault, then v0 and what is at s0; before the line they are 100 + lane and 0, 1, .."""
+    memory, lanes = Memory(), len(index)
+    kind = DTYPES[type_]
+    elements = np.arange(10).astype(kind)
+    start = (100 + np.arange(lanes)).astype(kind)
+    places = [memory.place(x) for x in (elements, np.array(index, np.int64), start)]
+    lines = [
+        "setvl s4, s4",
+        "load.i64 v1, s1",
+        f"load.{type_} v0, s2",
+        line,
+        f"store.{type_} v0, s2",
+    ]
+    fault = run(machine, memory, lines, *places, count, lanes)
+    register, stored = memory.read(places[2], lanes, kind), memory.read(places[0], 10, kind)
+    return fault, [int(x) for x in register], [int(x) for x in stored]
+
+
+@pytest.mark.parametrize("type_", ["i32", "i64", "u8", "f32", "f16", "f8e5m2"])
+def test_an_index_outside_gives_zero_or_stores_nothing(machine: Machine, type_: str) -> None:
+    index = [3, -1, 0, 9, 10, 2, 1 << 62, -(1 << 63)]
+    fault, got, _ = bounded(machine, f"gatherb.fill.{type_} v0, s0, v1, s3", type_, index, 10)
+    assert fault is None and got == [3, 0, 0, int(DTYPES[type_].type(9)), 0, 2, 0, 0]
+    start = [int(DTYPES[type_].type(100 + lane)) for lane in range(8)]
+    fault, _, elements = bounded(machine, f"scatterb.drop.{type_} v0, s0, v1, s3", type_, index, 10)
+    wanted = [int(DTYPES[type_].type(i)) for i in range(10)]
+    wanted[3], wanted[0], wanted[9], wanted[2] = start[0], start[2], start[3], start[5]
+    assert fault is None and elements == wanted
+
+
+@pytest.mark.parametrize(
+    "line", ["gatherb.fault.i32 v0, s0, v1, s3", "scatterb.fault.i32 v0, s0, v1, s3"]
+)
+@pytest.mark.parametrize(("bad", "count"), [(10, 10), (-1, 10), (5, 5), (0, 0), (1, -4)])
+def test_an_index_outside_faults_with_lane_and_index(
+    machine: Machine, line: str, bad: int, count: int
+) -> None:
+    index = [min(1, max(count - 1, 0))] * 5 if count > 0 else [bad] * 5
+    index[2] = bad
+    fault, _, elements = bounded(machine, line, "i32", index, count)
+    assert fault is not None and fault.status == OUT_OF_BOUNDS
+    lane = 2 if count > 0 else 0
+    assert f"lane {lane}: expected an index from 0 to {count - 1}, got {bad}" in fault.cause
+    assert elements == list(range(10))  # nothing was stored before it
+
+
+def test_masked_lanes_may_have_any_index(machine: Machine) -> None:
+    lines = "lane.i64 v2\nconst.i64 s5, 2\ncmp.ne.i64 p0, v2, s5\n"
+    fault, got, _ = bounded(
+        machine, lines + "@p0 gatherb.fault.i32 v0, s0, v1, s3", "i32", [4, 5, 99, 6], 10
+    )
+    assert fault is None and got == [4, 5, 102, 6]
+    fault, got, _ = bounded(
+        machine, lines + "@!p0 gatherb.fault.i32 v0, s0, v1, s3", "i32", [4, 5, 99, 6], 10
+    )
+    assert fault is not None and "lane 2" in fault.cause
+
+
+def test_an_index_inside_may_still_meet_a_page_that_is_not_there(machine: Machine) -> None:
+    fault, _, _ = bounded(machine, "gatherb.fault.i32 v0, s0, v1, s3", "i32", [0, 1 << 40], 1 << 50)
+    assert fault is not None and fault.status == PAGE_FAULT and "lane 1:" in fault.cause
+
+
+def test_indices_are_read_before_the_register_is_written(machine: Machine) -> None:
+    fault, _, _ = bounded(
+        machine, "gatherb.fill.i64 v1, s0, v1, s3\nmov.i64 v0, v1", "i64", [9, 8, 7, 11], 10
+    )
+    assert fault is None
+    _, got, _ = bounded(
+        machine, "gatherb.fill.i64 v1, s0, v1, s3\nmov.i64 v0, v1", "i64", [9, 8, 7, 11], 10
+    )
+    assert got == [9, 8, 7, 0]

@@ -138,3 +138,69 @@ def test_the_order_can_be_told_apart() -> None:
         straight = straight + x
     f, identity = operation("sum", "f32")
     assert bits(np.array([straight]))[0] != bits(np.array([fold(a, f, identity)]))[0]
+
+
+def accumulate(a: Array, f: Callable[[Any, Any], Any], identity: Any, *, inclusive: bool) -> Array:
+    out: list[Any] = []
+    so_far: Any = None
+    for x in a:
+        before, so_far = so_far, x if so_far is None else f(so_far, x)
+        out.append(so_far if inclusive else identity if before is None else before)
+    return np.array(out, dtype=a.dtype)
+
+
+def scan(machine: Machine, name: str, type_: str, a: Array, *, in_place: bool = False) -> Array:
+    memory = Memory()
+    places = (memory.place(a), memory.place(np.zeros_like(a)))
+    register = "v1" if in_place else "v2"
+    lines = [
+        ".lanes 4096",
+        ".args 24",
+        *(f"arg.i64 s{i}, {8 * i}" for i in range(3)),
+        "setvl s0, s0",
+    ]
+    lines += [
+        f"load.{type_} v1, s1",
+        f"{name}.{type_} {register}, v1",
+        f"store.{type_} {register}, s2",
+    ]
+    args = struct.pack("<qqq", a.size, *places)
+    _, fault = machine.run(machine.assemble("\n".join([*lines, "exit"])), memory, args)
+    assert fault is None, fault
+    return memory.read(places[1], a.size, a.dtype)
+
+
+@pytest.mark.parametrize("type_", OPS["scan"]["types"])
+@pytest.mark.parametrize("mode", OPS["scan"]["modes"])
+@pytest.mark.parametrize("name", ["scan", "scanx"])
+@pytest.mark.parametrize("length", [0, 1, 2, 17, 1000, 4096])
+def test_scan(machine: Machine, name: str, mode: str, type_: str, length: int) -> None:
+    f, identity = operation(mode, type_)
+    a = np.random.default_rng(length).normal(1, 0.1, length).astype(DTYPES[type_])
+    if not type_.startswith("f"):
+        a = random_values(type_, length, length)
+    wanted = accumulate(a, f, identity, inclusive=name == "scan")
+    for in_place in (False, True):
+        assert_same(scan(machine, f"{name}.{mode}", type_, a, in_place=in_place), wanted, a)
+
+
+@pytest.mark.parametrize("mode", OPS["scan"]["modes"])
+@pytest.mark.parametrize("name", ["scan", "scanx"])
+def test_special_values_in_scans(machine: Machine, name: str, mode: str) -> None:
+    f, identity = operation(mode, "f32")
+    for case in (
+        [-0.0, -0.0, 0.0, -0.0],
+        [np.inf, -np.inf, 1],
+        [1, np.nan, 2],
+        edges("f32").tolist(),
+    ):
+        a = np.array(case, dtype=np.float32)
+        wanted = accumulate(a, f, identity, inclusive=name == "scan")
+        assert_same(scan(machine, f"{name}.{mode}", "f32", a), wanted, a)
+
+
+@pytest.mark.parametrize("type_", ["f32", "f64"])
+def test_a_sum_scan_is_the_cumulative_sum_of_numpy(machine: Machine, type_: str) -> None:
+    """numpy adds in the same order, so it agrees to the bit."""
+    a = np.random.default_rng(5).normal(0, 1, 4096).astype(DTYPES[type_])
+    assert_same(scan(machine, "scan.sum", type_, a), np.cumsum(a, dtype=a.dtype), a)

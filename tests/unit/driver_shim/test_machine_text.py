@@ -10,32 +10,47 @@ from typing import Any
 
 import pytest
 from machine import Machine, Refused
-from programs import ISA, OPS, SPEC
+from programs import FLOATS, ISA, OPS, SPEC
 
 from qualify import process
 
-REGISTERS = {"s": ["s7", "s31"], "v": ["v3", "v31"], "p": ["p2", "p7"], "m": ["m2", "m3"]}
+UNIFORM, PREDICATES = ["s7", "s31"], ["p2", "p7"]
+
+
+def registers(op: dict[str, Any], type_: str, type2: str) -> list[list[tuple[str, str]]]:
+    """For each operand the (register, type read) to try; no vector or tile is in two operands."""
+    out = []
+    for slot, kind in enumerate(op["operands"]):
+        base, _, reads = kind.partition(":")
+        read = {"": type_, "type2": type2}.get(reads, reads)
+        choices = {
+            "s": [(s, "") for s in UNIFORM],
+            "p": [(p, "") for p in PREDICATES],
+            "v": [(f"v{n}", read) for n in (3 + slot, 31 - slot)],
+            "m": [(f"m{slot}", read), (f"m{7 - slot}", read)],
+        }
+        classes = "" if base in ("imm", "label") else base.removeprefix("d")
+        out.append([r for c in classes if c in choices for r in choices[c]])
+    return out
 
 
 def definitions(op: dict[str, Any], type_: str, type2: str) -> list[str]:
     """Instructions after which every register that the text below reads may be read."""
-    read = type2 if type2 != "-" else type_
-    lines = ["load.i64 v30, s0", *(f"cmp.eq.i64 {p}, v30, s0" for p in REGISTERS["p"])]
-    if read != "-" and any("v" in kind for kind in op["operands"]):
-        lines += [f"load.{read} {v}, s0" for v in REGISTERS["v"]]
-        if op.get("masked"):
-            lines.append(f"load.{type_} v3, s0")
-    if type_ in ("f32", "f64"):
-        lines += [f"mzero.{type_} {m}, s0, s0" for m in ("m1", *REGISTERS["m"])]
+    lines = ["load.i64 v20, s0", *(f"cmp.eq.i64 {p}, v20, s0" for p in PREDICATES)]
+    for register, read in (r for choices in registers(op, type_, type2) for r in choices):
+        if register.startswith("v"):
+            lines.append(f"load.{read} {register}, s0")
+        if register.startswith("m"):
+            lines.append(f"mzero.{read} {register}, s0, s0")
     return lines
 
 
-def operand_texts(op: dict[str, Any], type_: str) -> list[str]:
+def operand_texts(op: dict[str, Any], type_: str, type2: str) -> list[str]:
     """Each operand as each class that it may be."""
     kinds: list[list[str]] = []
-    for slot, kind in enumerate(op["operands"]):
+    for kind, choices in zip(op["operands"], registers(op, type_, type2), strict=True):
         if kind == "imm":
-            real = op["name"] == "const" and type_ in ("f32", "f64", "f16", "bf16")
+            real = op["name"] == "const" and type_ in FLOATS
             kinds.append(
                 ["-2.5", "inf", "nan", "1e-05"]
                 if real
@@ -45,13 +60,8 @@ def operand_texts(op: dict[str, Any], type_: str) -> list[str]:
             )
         elif kind == "label":
             kinds.append(["there"])
-        elif op["name"] in ("gather", "scatter") and slot == 2:
-            kinds.append(["v30"])
-        elif op["name"] == "mma" and slot == 0:
-            kinds.append(["m1"])
         else:
-            classes = kind[1:] if kind.startswith("d") else kind
-            kinds.append([r for c in classes for r in REGISTERS[c]])
+            kinds.append([register for register, _ in choices])
     texts = [", ".join(choice) for choice in itertools.product(*kinds)]
     may_be_uniform = op["operands"][:1] in (["dvs"], ["dps"])
     return [t for t in texts if not (may_be_uniform and t.startswith("s") and re.search(r", v", t))]
@@ -69,7 +79,7 @@ def instructions(op: dict[str, Any]) -> list[tuple[str, str]]:
         before = "\n".join(definitions(op, type_, type2))
         out += [
             (before, f"{mask}{op['name']}{suffix} {operands}".strip())
-            for operands in operand_texts(op, type_)
+            for operands in operand_texts(op, type_, type2)
         ]
     return out
 
@@ -203,6 +213,9 @@ def test_page_is_in_step(tmp_path: Path) -> None:
         (('operands = ["ds", "imm"]', 'operands = ["ds", "zz"]'), "got 'zz'"),
         (('cost = "scalar"', 'cost = "free"'), "no cost class 'free'"),
         (('types = ["i32", "i64", "f32", "f64"]', 'types = ["i33"]'), "got 'i33'"),
+        (('"v:i64"', '"v:i65"'), "philox: expected a type or `type2` after ':', got 'v:i65'"),
+        (('"v:i64"', '"v:type2"'), "philox: expected a type or `type2` after ':', got 'v:type2'"),
+        (("ulp = { f32 = 2", "ulp = { i8 = 2"), "exp: expected a type and a bound, got 'i8'"),
     ],
 )
 def test_a_malformed_specification_is_refused(

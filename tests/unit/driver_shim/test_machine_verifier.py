@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from machine import Machine, Refused
+from programs import ISA, OPS
 
 HEADER = struct.Struct("<6I64s")
 INSTRUCTION = struct.Struct("<HBB6BBBIQ")
@@ -158,6 +159,30 @@ TEXTS: dict[str, tuple[str, str]] = {
         "m0 to hold f32, got f64",
     ),
     "accumulator not written": ("mzero.f32 m1, s0, s0\nmma.f32 m0, m1, m1", "m0 to hold f32"),
+    "wide accumulator not written": (
+        "mzero.f16 m1, s0, s0\nmmaw.f32.f16 m0, m1, m1",
+        "m0 to hold f32",
+    ),
+    "operands of another width": (
+        "mzero.f32 m0, s0, s0\nmzero.f32 m1, s0, s0\nmmaw.f32.f16 m0, m1, m1",
+        "m1 to hold f16, got f32",
+    ),
+    "tile converted in place": (
+        "mzero.f32 m0, s0, s0\nmcvt.f16.f32 m0, m0",
+        "other than the operands",
+    ),
+    "counter of another type": (
+        "lane.i32 v1\nphilox.w0.i32 v0, s0, s1, v1",
+        "v1 to hold i64, got i32",
+    ),
+    "random bits of another type": (
+        "lane.i64 v1\nconst.f32 v0, 1\ncvtsr.f16.f32 v2, v0, v1",
+        "v1 to hold i32, got i64",
+    ),
+    "masked atomic keeps what isn't there": (
+        "lane.i64 v0\ncmp.eq.i64 p0, v0, s0\n@p0 atom.add.i64 v1, s0, v0, v0",
+        "v1 to hold i64",
+    ),
     "accumulator is an operand": (
         "mzero.f32 m1, s0, s0\nmma.f32 m1, m1, m1",
         "other than the operands",
@@ -208,6 +233,43 @@ def test_refused_text(machine: Machine, name: str) -> None:
 )
 def test_what_is_right_on_every_path_loads(machine: Machine, text: str) -> None:
     machine.check(machine.assemble(f".lanes 64\n{text}\nexit"))
+
+
+def supported(names: list[str]) -> str:
+    """As the verifier lists them: by code, and first that none is given."""
+    types = [t for t in ISA["types"] if t in names]
+    return " ".join((["no type"] if "-" in names else []) + types)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_what_is_not_supported_is_told_what_is(machine: Machine, name: str) -> None:
+    """Each first and second type, and the first mode number, that the operation hasn't."""
+    op, codes = OPS[name], {t: entry["code"] for t, entry in ISA["types"].items()}
+    good = [(op["types"], "type"), (op.get("types2", ["-"]), "second type")]
+    first, second = ([0 if t == "-" else codes[t] for t in names] for names, _ in good)
+    base = machine.assemble(".lanes 64\nsetvl s0, s0\nexit")
+
+    def reason(**fields: int) -> str:
+        with pytest.raises(Refused) as refused:
+            machine.check(instruction(base, 0, op=op["code"], **fields))
+        return str(refused.value)
+
+    tried = 0
+    for number in range(256):
+        got = next(
+            (t for t, c in codes.items() if c == number), f"type {number}" if number else "nothing"
+        )
+        for at, (names, what) in enumerate(good):
+            if number in (first, second)[at]:
+                continue
+            fields = {"type": number} if at == 0 else {"type": first[0], "type2": number}
+            wanted = f"instruction 0: `{name}`: {what}: expected {supported(names)}, got {got}"
+            assert reason(**fields) == wanted
+            tried += 1
+    modes = op.get("modes", [])
+    wanted = f"mode: expected {' '.join(modes) or 'none'}, got number {max(len(modes), 1)}"
+    assert wanted in reason(type=first[0], type2=second[0], mode=max(len(modes), 1))
+    assert tried == 512 - len(first) - len(second)
 
 
 def test_the_longest_program(machine: Machine) -> None:

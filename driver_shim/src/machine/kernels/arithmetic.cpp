@@ -337,7 +337,7 @@ Elementwise compare_as(Type type, uint8_t mode) {
 
 namespace EMU_LEVEL {
 
-Elementwise arithmetic(Op op, Type type, uint8_t mode) {
+Elementwise arithmetic(Op op, Type type, Type, uint8_t mode) {
   switch (op) {
     case Op::const_:
     case Op::load:

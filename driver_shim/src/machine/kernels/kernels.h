@@ -22,7 +22,7 @@ struct Source {
   bool uniform;
 };
 
-/* destination[i] = f(sources[0][i], ...) for i < lanes. The destination may be one of the sources when their
+/* destination[i] = f(sources[0][i], ...) for i < lanes, or for a scan of lanes 0 .. i. The destination may be one of the sources when their
  * elements have the same size. Predicates are bytes, 0 or 1. */
 using Elementwise = void (*)(void* destination, const Source* sources, uint32_t lanes);
 
@@ -43,26 +43,30 @@ constexpr size_t kLine = 64;
 using Stream = void (*)(void* destination, const void* source, size_t lines);
 using Fence = void (*)();
 
-/* Each gives null where the specification has no such instruction. */
+/* Each gives null where it has no such instruction. */
+using Finder = Elementwise (*)(Op, Type, Type from, uint8_t mode);
+
 struct Kernels {
-  Elementwise (*arithmetic)(Op, Type, uint8_t mode);
-  Elementwise (*transcendental)(Op, Type);
-  Elementwise (*conversion)(Type to, Type from, uint8_t mode);
+  Finder finders[7]; /* each operation is in one of them */
   Reduction (*reduction)(Op, Type, uint8_t mode);
   MultiplyAdd (*multiply_add)(Type);
   Stream stream;
   Fence stream_fence;
 };
 
-#define EMU_DECLARE_LEVEL(level)                         \
-  namespace level {                                      \
-  Elementwise arithmetic(Op, Type, uint8_t mode);        \
-  Elementwise transcendental(Op, Type);                  \
-  Elementwise conversion(Type, Type from, uint8_t mode); \
-  Reduction reduction(Op, Type, uint8_t mode);           \
-  MultiplyAdd multiply_add(Type);                        \
-  void stream(void*, const void*, size_t lines);         \
-  void stream_fence();                                   \
+#define EMU_DECLARE_LEVEL(level)                                   \
+  namespace level {                                                \
+  Elementwise arithmetic(Op, Type, Type, uint8_t mode);            \
+  Elementwise integer(Op, Type, Type, uint8_t mode);               \
+  Elementwise exponential(Op, Type, Type, uint8_t mode);           \
+  Elementwise trigonometric(Op, Type, Type, uint8_t mode);         \
+  Elementwise special(Op, Type, Type, uint8_t mode);               \
+  Elementwise conversion(Op, Type to, Type from, uint8_t mode);    \
+  Elementwise scan(Op, Type, Type, uint8_t mode);                  \
+  Reduction reduction(Op, Type, uint8_t mode);                     \
+  MultiplyAdd multiply_add(Type);                                  \
+  void stream(void*, const void*, size_t lines);                   \
+  void stream_fence();                                             \
   }
 EMU_DECLARE_LEVEL(baseline)
 EMU_DECLARE_LEVEL(avx2)

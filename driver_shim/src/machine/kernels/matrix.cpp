@@ -1,4 +1,4 @@
-/* mma: d += a * b on tiles, each element of d a chain of fused multiply-adds over k ascending.
+/* Products of tiles: d += a * b, each element of d a chain of fused multiply-adds over k ascending.
  *
  * A micro-kernel keeps kRows rows by up to kVectors vectors of d in registers while it walks down k: a vector of
  * b is loaded once for all rows, an element of a is broadcast once for all columns. The order of the chain of one
@@ -128,6 +128,19 @@ void multiply_add_of(TileView d, TileView a, TileView b, uint32_t rows, uint32_t
     panel<T, 1>(to + c, from, by + c, d.stride, a.stride, b.stride, rows, depth);
 }
 
+/* Integers wrap, so the order doesn't show. */
+void multiply_add_of_integers(TileView d, TileView a, TileView b, uint32_t rows, uint32_t columns, uint32_t depth) {
+  for (uint32_t r = 0; r < rows; ++r) {
+    uint32_t* to = static_cast<uint32_t*>(d.data) + r * d.stride;
+    for (uint32_t k = 0; k < depth; ++k) {
+      const uint32_t scale = static_cast<const uint32_t*>(a.data)[r * a.stride + k];
+      const uint32_t* by = static_cast<const uint32_t*>(b.data) + k * b.stride;
+#pragma GCC ivdep
+      for (uint32_t c = 0; c < columns; ++c) to[c] += scale * by[c];
+    }
+  }
+}
+
 }  // namespace
 
 namespace EMU_LEVEL {
@@ -136,6 +149,7 @@ MultiplyAdd multiply_add(Type type) {
   switch (type) {
     case Type::f32: return multiply_add_of<F32>;
     case Type::f64: return multiply_add_of<F64>;
+    case Type::i32: return multiply_add_of_integers;
     default: return nullptr;
   }
 }

@@ -26,6 +26,13 @@ struct bf16 {
   uint16_t bits;
 };
 
+struct f8e4m3 {
+  uint8_t bits;
+};
+struct f8e5m2 {
+  uint8_t bits;
+};
+
 inline float canonical(float x) { return x == x ? x : bits_as<float>(0x7fc00000u); }
 inline double canonical(double x) { return x == x ? x : bits_as<double>(uint64_t{0x7ff8000000000000}); }
 
@@ -38,6 +45,98 @@ inline float widen(f16 x) {
   const uint32_t subnormal = bits_as<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f);
   const uint32_t out = magnitude >= 0x7c00u ? special : magnitude < 0x400u ? subnormal : normal;
   return bits_as<float>(out | (x.bits & 0x8000u) << 16);
+}
+
+inline float widen(f8e5m2 x) { return widen(f16{static_cast<uint16_t>(x.bits << 8)}); }
+
+inline float widen(f8e4m3 x) {
+  const uint32_t magnitude = x.bits & 0x7fu;
+  const uint32_t normal = (magnitude << 20) + ((127u - 7u) << 23);
+  const uint32_t subnormal = bits_as<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-9f);
+  const uint32_t out = magnitude == 0x7fu ? 0x7fc00000u : magnitude < 8u ? subnormal : normal;
+  return bits_as<float>(out | (x.bits & 0x80u) << 24);
+}
+
+/* A binary format: magnitudes ascend with their bits, `over` follows the largest finite one. */
+template <class T>
+struct Format;
+template <>
+struct Format<float> {
+  using Bits = uint32_t;
+  static constexpr unsigned kMantissa = 23;
+  static constexpr int kLeastExponent = -126; /* of a normal number */
+  static constexpr Bits kLargest = 0x7f7fffffu, kOver = 0x7f800000u, kNan = 0x7fc00000u;
+};
+template <>
+struct Format<double> {
+  using Bits = uint64_t;
+  static constexpr unsigned kMantissa = 52;
+  static constexpr int kLeastExponent = -1022;
+  static constexpr Bits kLargest = 0x7fefffffffffffffu, kOver = 0x7ff0000000000000u, kNan = 0x7ff8000000000000u;
+};
+template <>
+struct Format<f16> {
+  using Bits = uint16_t;
+  static constexpr unsigned kMantissa = 10;
+  static constexpr int kLeastExponent = -14;
+  static constexpr Bits kLargest = 0x7bffu, kOver = 0x7c00u, kNan = 0x7e00u;
+};
+template <>
+struct Format<bf16> {
+  using Bits = uint16_t;
+  static constexpr unsigned kMantissa = 7;
+  static constexpr int kLeastExponent = -126;
+  static constexpr Bits kLargest = 0x7f7fu, kOver = 0x7f80u, kNan = 0x7fc0u;
+};
+template <>
+struct Format<f8e4m3> {
+  using Bits = uint8_t;
+  static constexpr unsigned kMantissa = 3;
+  static constexpr int kLeastExponent = -6;
+  static constexpr Bits kLargest = 0x7eu, kOver = 0x7fu, kNan = 0x7fu;
+};
+template <>
+struct Format<f8e5m2> {
+  using Bits = uint8_t;
+  static constexpr unsigned kMantissa = 2;
+  static constexpr int kLeastExponent = -14;
+  static constexpr Bits kLargest = 0x7bu, kOver = 0x7cu, kNan = 0x7eu;
+};
+template <class T>
+constexpr typename Format<T>::Bits kSign = static_cast<typename Format<T>::Bits>(1u) << (sizeof(T) * 8 - 1);
+
+/* `rounded`, made of x, with the largest finite value for what is beyond it. */
+template <class T, class A>
+inline T saturated(T rounded, A x) {
+  using F = Format<T>;
+  const typename F::Bits bits = bits_as<typename F::Bits>(rounded);
+  const bool beyond = x == x && static_cast<typename F::Bits>(bits & ~kSign<T>) > F::kLargest;
+  const typename F::Bits most = static_cast<typename F::Bits>(F::kLargest | (x < A(0) ? kSign<T> : 0));
+  return bits_as<T>(beyond ? most : bits);
+}
+
+/* x to T, away from zero if the part of the last place that is cut off, in units of 2^-32 and rounded down, and
+ * `random` are together a whole one, else toward zero. Works on the bits of an f64, so that it is exact. */
+template <class T>
+inline T stochastic(double x, uint32_t random) {
+  using F = Format<T>;
+  constexpr uint64_t kHidden = uint64_t{1} << 52;
+  const uint64_t magnitude = bits_as<uint64_t>(x) & ~(uint64_t{1} << 63);
+  const int64_t field = static_cast<int64_t>(magnitude >> 52);
+  const uint64_t whole = (magnitude & (kHidden - 1)) | (field != 0 ? kHidden : 0);
+  const int64_t exponent = (field != 0 ? field : 1) - 1023; /* x = whole * 2^(exponent - 52) */
+  const int64_t above = exponent - F::kLeastExponent;       /* below zero: the result is subnormal or next to it */
+  const int64_t cut = 52 - int64_t{F::kMantissa} - (above < 0 ? above : 0); /* bits that are cut off */
+  const uint64_t kept = cut < 64 ? whole >> (cut & 63) : 0;
+  const uint64_t lost = cut < 64 ? whole - (kept << (cut & 63)) : whole;
+  const int64_t right = cut - 32; /* to 2^-32 units */
+  const uint64_t fraction = right >= 64 ? 0 : right >= 0 ? lost >> (right & 63) : lost << (-right & 63);
+  const uint64_t up = (fraction + random) >> 32;
+  const uint64_t out = (static_cast<uint64_t>(above > 0 ? above : 0) << F::kMantissa) + kept + up;
+  const uint64_t ordered = magnitude > 0x7ff0000000000000u ? F::kNan : out > F::kLargest ? F::kOver : out;
+  const bool is_nan = ordered > F::kOver || (F::kOver == F::kNan && ordered == F::kNan);
+  const uint64_t sign = bits_as<uint64_t>(x) >> 63 << (sizeof(T) * 8 - 1);
+  return bits_as<T>(static_cast<typename F::Bits>(ordered | (is_nan ? 0 : sign)));
 }
 
 template <class T>
@@ -73,6 +172,39 @@ struct Narrow<f16> {
     const uint32_t finite = small ? subnormal : normal;
     const uint32_t ordered = magnitude >= 0x7f800000u ? 0x7c00u : magnitude >= 0x47800000u ? 0x7bffu : finite;
     return {static_cast<uint16_t>(magnitude > 0x7f800000u ? 0x7e00u : ordered | (b >> 16 & 0x8000u))};
+  }
+};
+
+template <>
+struct Narrow<f8e5m2> {
+  /* Through f16 with a sticky last bit, which has the same exponents. */
+  static f8e5m2 even(float x) {
+    const f16 cut = Narrow<f16>::trunc(x);
+    const uint32_t b = cut.bits | (widen(cut) != x ? 1u : 0u), magnitude = b & 0x7fffu;
+    const uint32_t rounded = (magnitude + 0x7fu + (magnitude >> 8 & 1u)) >> 8;
+    return {static_cast<uint8_t>(x == x ? rounded | (b >> 8 & 0x80u) : 0x7eu)};
+  }
+  static f8e5m2 trunc(float x) { return {static_cast<uint8_t>(Narrow<f16>::trunc(x).bits >> 8)}; }
+};
+
+template <>
+struct Narrow<f8e4m3> {
+  static f8e4m3 even(float x) {
+    const uint32_t b = bits_as<uint32_t>(x), magnitude = b & 0x7fffffffu;
+    /* The last place of 2^14 is 2^-9, that of a subnormal result. */
+    const uint32_t subnormal = bits_as<uint32_t>(bits_as<float>(magnitude) + 0x1p14f) - 0x46800000u;
+    const uint32_t normal = (magnitude - ((127u - 7u) << 23) + 0x7ffffu + (magnitude >> 20 & 1u)) >> 20;
+    const uint32_t finite = magnitude < 0x3c800000u ? subnormal : normal;
+    return {static_cast<uint8_t>(finite > 0x7eu ? 0x7fu : finite | (b >> 24 & 0x80u))};
+  }
+  static f8e4m3 trunc(float x) {
+    const uint32_t b = bits_as<uint32_t>(x), magnitude = b & 0x7fffffffu;
+    const bool small = magnitude < 0x3c800000u;
+    const float scaled = small ? bits_as<float>(magnitude) * 0x1p9f : 0.0f;
+    const uint32_t subnormal = static_cast<uint32_t>(static_cast<int32_t>(scaled));
+    const uint32_t normal = (magnitude - ((127u - 7u) << 23)) >> 20;
+    const uint32_t finite = small ? subnormal : normal < 0x7eu ? normal : 0x7eu;
+    return {static_cast<uint8_t>(magnitude >= 0x7f800000u ? 0x7fu : finite | (b >> 24 & 0x80u))};
   }
 };
 

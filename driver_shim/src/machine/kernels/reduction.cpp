@@ -1,4 +1,4 @@
-/* Reductions over lanes, in the order that isa.toml fixes: sixteen partials, then halves onto halves. */
+/* Reductions over lanes, in the order that isa.toml fixes: sixteen partials, then halves onto halves; and scans. */
 #include "kernels.h"
 #include "number.h"
 
@@ -144,6 +144,47 @@ Reduction locate_as(Type type) {
   }
 }
 
+inline int32_t canonical(int32_t x) { return x; }
+inline int64_t canonical(int64_t x) { return x; }
+
+template <class F, class T, bool inclusive>
+void accumulate(void* destination, const Source* sources, uint32_t lanes) {
+  if (lanes == 0) return;
+  const T* a = static_cast<const T*>(sources[0].data); /* may be the destination */
+  T* d = static_cast<T*>(destination);
+  T so_far = a[0];
+  d[0] = inclusive ? canonical(so_far) : F::identity();
+  for (uint32_t i = 1; i < lanes; ++i) {
+    const T before = so_far;
+    so_far = F::of(so_far, a[i]);
+    d[i] = canonical(inclusive ? so_far : before);
+  }
+}
+
+template <template <class> class F, bool inclusive>
+Elementwise accumulate_as(Type type) {
+  switch (type) {
+    case Type::f32: return accumulate<F<float>, float, inclusive>;
+    case Type::f64: return accumulate<F<double>, double, inclusive>;
+    case Type::i32: return accumulate<F<int32_t>, int32_t, inclusive>;
+    case Type::i64: return accumulate<F<int64_t>, int64_t, inclusive>;
+    default: return nullptr;
+  }
+}
+
+template <bool inclusive>
+Elementwise scan_as(Type type, uint8_t mode) {
+  switch (mode) {
+    case kScanSum: return accumulate_as<Sum, inclusive>(type);
+    case kScanProd: return accumulate_as<Product, inclusive>(type);
+    case kScanMin: return accumulate_as<Least, inclusive>(type);
+    case kScanMax: return accumulate_as<Most, inclusive>(type);
+    default: return nullptr;
+  }
+}
+
+static_assert(kScanSum == kScanxSum && kScanMax == kScanxMax);
+
 void any(uint64_t* destination, const void* source, uint32_t lanes) {
   const uint8_t* p = static_cast<const uint8_t*>(source);
   uint8_t all = 0;
@@ -166,6 +207,11 @@ Reduction reduction(Op op, Type type, uint8_t mode) {
     case kReduceMax: return reduce_as<Most>(type);
     default: return nullptr;
   }
+}
+
+Elementwise scan(Op op, Type type, Type, uint8_t mode) {
+  if (op == Op::scan) return scan_as<true>(type, mode);
+  return op == Op::scanx ? scan_as<false>(type, mode) : nullptr;
 }
 
 }  // namespace EMU_LEVEL

@@ -1,4 +1,5 @@
-/* exp, log and tanh: branch-free, so that they vectorise, and made of operations that every host rounds alike.
+/* exp, log, their relatives, tanh and pow: branch-free, so that they vectorise, and made of operations that every
+ * host rounds alike.
  *
  * f32 is computed in f64 and rounded once: the error is hardly above half a unit in the last place. f64 uses the
  * classical reductions with ln 2 in two parts and Taylor series long enough that the cut is far below the
@@ -71,6 +72,42 @@ struct Exp {
   }
 };
 
+struct Exp2 {
+  static float of(float a) {
+    const double x = clamp(static_cast<double>(a), -151.0, 129.0);
+    const double n = nearest_integer(x);
+    const double y = (1.0 + expm1_short((x - n) * kLn2)) * power_of_two(n);
+    return canonical(static_cast<float>(a == a ? y : static_cast<double>(a)));
+  }
+  static double of(double a) {
+    const double x = clamp(a, -1076.0, 1025.0);
+    const double n = nearest_integer(x), r = (x - n) * kLn2;
+    const double half = nearest_integer(n * 0.5);
+    const double y = (1.0 + (r + expm1_tail(r))) * power_of_two(half) * power_of_two(n - half);
+    return a == a ? y : canonical(a);
+  }
+};
+
+/* e^a - 1 = 2^n (e^r - 1) + (2^n - 1), which has no cancellation near zero. */
+struct Expm1 {
+  static float of(float a) {
+    const double x = clamp(static_cast<double>(a), -30.0, 90.0);
+    const double n = nearest_integer(x * kLog2e), scale = power_of_two(n);
+    const float y = static_cast<float>(scale * expm1_short(x - n * kLn2) + (scale - 1.0));
+    return a == a ? __builtin_copysignf(y, a) : canonical(a);
+  }
+  static double of(double a) {
+    const double x = clamp(a, -40.0, 710.0);
+    const double n = nearest_integer(x * kLog2e);
+    const double high = x - n * kLn2High, low = n * kLn2Low;
+    const double r = high - low, lost = (high - r) - low;
+    const double half = power_of_two(n - 1.0); /* 2^1024 is out of range */
+    const double y = 2.0 * (half * (r + (expm1_tail(r) + lost)) + (half - 0.5));
+    const double ordered = __builtin_fabs(a) < 0x1p-54 ? a : y;
+    return a == a ? __builtin_copysign(ordered, a) : canonical(a);
+  }
+};
+
 /* a = 2^exponent * (1 + f), 1 + f of sqrt(1/2) .. sqrt(2), for a normal and positive. */
 struct Split {
   double exponent, f;
@@ -136,6 +173,83 @@ struct Log {
   }
 };
 
+constexpr double kLog2eHigh = 0x1.71547p+0; /* 21 bits: its product with 32 bits is exact */
+constexpr double kLog2eLow = 0x1.94ae0bf85ddf4p-22;
+
+struct Log2 {
+  static float of(float a) {
+    const Split x = split(static_cast<double>(a));
+    const double s = x.f / (2.0 + x.f), half = 0.5 * x.f * x.f;
+    const double y = x.exponent + (x.f - (half - s * (half + log_series_short(s * s)))) * kLog2e;
+    return log_special(a, static_cast<float>(y));
+  }
+  static double of(double a) {
+    const bool subnormal = a < 0x1p-1022;
+    const Split x = split(subnormal ? a * 0x1p54 : a);
+    const double exponent = x.exponent - (subnormal ? 54.0 : 0.0);
+    const double s = x.f / (2.0 + x.f), half = 0.5 * x.f * x.f;
+    /* log(1 + f) = high + low, high cut to 32 bits; each part times log2 e, added from the smallest. */
+    const double high = bits_as<double>(bits_as<uint64_t>(x.f - half) & ~uint64_t{0x1fffff});
+    const double low = ((x.f - high) - half) + s * (half + log_series(s * s));
+    const double large = high * kLog2eHigh, sum = exponent + large;
+    const double small = ((exponent - sum) + large) + ((high + low) * kLog2eLow + low * kLog2eHigh);
+    return log_special(a, sum + small);
+  }
+};
+
+/* log(1 + a): near zero f is a itself; further out what 1 + a lost to rounding is added as its quotient. */
+struct Log1p {
+  static float of(float a) {
+    const double x = static_cast<double>(a);
+    const Split u = split(1.0 + x);
+    const double f = u.exponent == 0.0 ? x : u.f;
+    const double s = f / (2.0 + f), half = 0.5 * f * f;
+    const double y = u.exponent * kLn2 + (f - (half - s * (half + log_series_short(s * s))));
+    return special(a, static_cast<float>(y));
+  }
+  static double of(double a) {
+    const double one_more = 1.0 + a;
+    const Split u = split(one_more);
+    const bool near = u.exponent == 0.0;
+    const double lost = a > 1.0 ? 1.0 - (one_more - a) : a - (one_more - 1.0); /* the differences are exact */
+    const double f = near ? a : u.f, correction = near ? 0.0 : lost / one_more;
+    const double s = f / (2.0 + f), half = 0.5 * f * f;
+    const double small = s * (half + log_series(s * s)) + (u.exponent * kLn2Low + correction);
+    return special(a, u.exponent * kLn2High - ((half - small) - f));
+  }
+
+ private:
+  template <class T>
+  static T special(T a, T otherwise) {
+    return a == T(0) ? a : log_special(a + T(1), otherwise);
+  }
+};
+
+/* 2^(b log2 |a|) in f64, whose error an f32 doesn't see; then the cases that IEEE 754 lists. */
+struct Pow {
+  static float of(float a, float b) {
+    const double x = __builtin_fabs(static_cast<double>(a)), y = static_cast<double>(b);
+    const double infinity = __builtin_inf();
+    const Split u = split(x);
+    const double s = u.f / (2.0 + u.f), half = 0.5 * u.f * u.f;
+    const double finite = u.exponent + (u.f - (half - s * (half + log_series(s * s)))) * kLog2e;
+    const double log2 = x == 0.0 ? -infinity : x == infinity ? infinity : finite;
+    const double power = clamp(y * log2, -151.0, 129.0);
+    const double n = nearest_integer(power);
+    const double magnitude = (1.0 + expm1_short((power - n) * kLn2)) * power_of_two(n);
+
+    const bool whole = nearest_integer_of(b) == b, odd = whole && nearest_integer_of(b * 0.5f) != b * 0.5f;
+    const bool one = a == 1.0f || b == 0.0f || (x == 1.0 && __builtin_fabsf(b) == __builtin_inff());
+    const bool none = a != a || b != b || (a < 0.0f && x != infinity && !whole);
+    const float value = static_cast<float>(magnitude);
+    const float signed_value = odd ? __builtin_copysignf(value, a) : value;
+    return one ? 1.0f : none ? canonical(__builtin_nanf("")) : signed_value;
+  }
+
+ private:
+  static float nearest_integer_of(float x) { return __builtin_rintf(x); }
+};
+
 /* tanh(a) = E / (E + 2) with E = e^(2|a|) - 1, which has no cancellation near zero. */
 struct Tanh {
   static float of(float a) {
@@ -166,11 +280,16 @@ Elementwise both(Type type) {
 
 namespace EMU_LEVEL {
 
-Elementwise transcendental(Op op, Type type) {
+Elementwise exponential(Op op, Type type, Type, uint8_t) {
   switch (op) {
     case Op::exp: return both<Exp>(type);
+    case Op::exp2: return both<Exp2>(type);
+    case Op::expm1: return both<Expm1>(type);
     case Op::log: return both<Log>(type);
+    case Op::log2: return both<Log2>(type);
+    case Op::log1p: return both<Log1p>(type);
     case Op::tanh: return both<Tanh>(type);
+    case Op::pow: return map2<Pow, float, float, float>;
     default: return nullptr;
   }
 }
