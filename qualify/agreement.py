@@ -2,18 +2,20 @@
 
 A cell is written by a person. The device says its own stepping and firmware, the machine in
 the room its architecture, and a room's image which system it is. Where the two differ, or
-where nothing says it, the evidence is not about the cell.
+where nothing says it, the evidence is not about the cell. A sandbox is of the machine's own
+system, which its record names: a cell that ran only there is claimed without images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from qualify.engine import RoomKind
 from qualify.evidence import Record
 from qualify.matrix import Cell, CellFact, Layer
+from qualify.outcome import Outcome
 from qualify.room import RoomFacts
 
 
@@ -30,15 +32,17 @@ class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
 def of_checks(cell: Cell, facts: Iterable[CellFact], record: Record) -> Iterator[Disagreement]:
     """Where checks that the record has attempts of found another device than the cell's.
 
-    Every attempt has to say the same; of checks that the gate did not plan nothing is said.
+    Every attempt that passed has to say the same; of a check that the gate did not plan, or
+    that failed before it said anything, nothing is said here: it has a reason of its own.
     """
     planned = {check.id for check in record.predicate.planned}
     for fact in facts:
         expected = str(getattr(cell, fact.field))
         found = {
-            str(attempt.detail[fact.detail])
+            str(attempt.detail.get(fact.detail, "nothing"))
             for attempt in record.predicate.attempts
-            if attempt.id == fact.check and fact.detail in attempt.detail
+            if attempt.id == fact.check
+            and (fact.detail in attempt.detail or attempt.outcome is Outcome.PASSED)
         }
         if fact.check in planned and found != {expected}:
             yield Disagreement(
@@ -50,13 +54,14 @@ def of_checks(cell: Cell, facts: Iterable[CellFact], record: Record) -> Iterator
             )
 
 
-def of_rooms(cell: Cell, rooms: Mapping[str, RoomFacts]) -> Iterator[Disagreement]:
-    """Where the rooms that were made from images are not one of each of the cell's images.
+def as_ran(cell: Cell, rooms: Iterable[RoomFacts]) -> Cell:
+    """The cell as a verdict may name it: without images where no room was made from one."""
+    return cell if _images(rooms) else msgspec.structs.replace(cell, images=())
 
-    A sandbox is of the machine's own system, which its record names and no cell lists.
-    """
-    kinds = (RoomKind.DOCKER, RoomKind.PODMAN)
-    found = {f"{f.os_id}{f.os_version}" for f in rooms.values() if f.kind in kinds}
+
+def of_rooms(cell: Cell, rooms: Iterable[RoomFacts]) -> Iterator[Disagreement]:
+    """Where the rooms that were made from images are not one of each of the cell's images."""
+    found = _images(rooms)
     if found and found != set(cell.images):
         yield Disagreement(
             field="images",
@@ -64,3 +69,8 @@ def of_rooms(cell: Cell, rooms: Mapping[str, RoomFacts]) -> Iterator[Disagreemen
             got=" and ".join(sorted(found)),
             layer=Layer.PIPELINE,
         )
+
+
+def _images(rooms: Iterable[RoomFacts]) -> set[str]:
+    kinds = (RoomKind.DOCKER, RoomKind.PODMAN)
+    return {f"{f.os_id}{f.os_version}" for f in rooms if f.kind in kinds}

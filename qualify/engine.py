@@ -129,7 +129,10 @@ def _endpoints(kind: RoomKind) -> tuple[str, ...]:
 
 def _reachable(endpoint: str) -> str:
     """Why nobody listens at `endpoint`, or "". Other than sockets, nothing can be looked at."""
-    where = urllib.parse.urlsplit(endpoint)
+    try:
+        where = urllib.parse.urlsplit(endpoint)
+    except ValueError as error:
+        return f"{endpoint}: {error}"
     try:
         if where.scheme == "unix":
             if not Path(where.path).exists():

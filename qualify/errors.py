@@ -89,9 +89,13 @@ _MENDS |= {errno.EPERM: _MENDS[errno.EACCES], errno.EDQUOT: _MENDS[errno.ENOSPC]
 
 @contextlib.contextmanager
 def host_errors(what: str) -> Iterator[None]:
-    """What the operating system refuses inside is a HostError: `what`, the cause, and a mend."""
+    """What the operating system refuses inside is a HostError: `what`, the cause, and a mend.
+
+    An OSError that has no mend here is a fault of ours, and comes through as it is.
+    """
     try:
         yield
     except OSError as error:
-        mend = _MENDS.get(error.errno or 0, "What was finished is kept: run again")
-        raise HostError(f"{what}: {error}", mend=mend) from error
+        if error.errno not in _MENDS:
+            raise
+        raise HostError(f"{what}: {error}", mend=_MENDS[error.errno]) from error

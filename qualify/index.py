@@ -221,7 +221,7 @@ def _signer(folder: Path) -> CryptoSigner:
         )
     try:
         key = load_pem_private_key(private.read_bytes(), None)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # TypeError: it is encrypted
         raise EvidenceError(f"{private} is not a private key: {error}") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise EvidenceError(f"{private}", expected="an ed25519 key", got=type(key).__name__)

@@ -9,6 +9,8 @@ spread over /usr, moves in the same way as one with a folder of its own.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 import sys
 import sysconfig
@@ -118,11 +120,25 @@ def transplant(stages: Stages, interpreter: Interpreter) -> Moved:
         "version": interpreter.version,
         "library": str(interpreter.library),
         "executable": sha256_of(interpreter.executable),
+        "modules": marks(interpreter.library),
+        "wheels": marks(interpreter.wheels) if interpreter.wheels else "",
         "libraries": " ".join(f"{n} {sha256_of(p)}" for n, p in sorted(libraries.items())),
         "code": code_of("interpreter"),
     }
     made = stages.make("interpreter", inputs, lambda folder: _copy(interpreter, libraries, folder))
     return Moved(path=made.path, key=made.key, glibc=(made.path / _GLIBC).read_text())
+
+
+def marks(folder: Path) -> str:
+    """A digest that changes when a file of what is copied does: over names, sizes and times."""
+    digest = hashlib.sha256()
+    for path, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not _dropped(name))
+        for name in sorted(files):
+            if not _dropped(name):
+                status = Path(path, name).stat()
+                digest.update(f"{path}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 def _libraries(interpreter: Interpreter) -> dict[str, Path]:

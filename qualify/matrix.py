@@ -11,7 +11,7 @@ import datetime
 import enum
 import re
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -63,7 +63,7 @@ class Cell(_Strict, frozen=True, kw_only=True):
     plugin: Text
     torch: Text
     python: Annotated[str, msgspec.Meta(pattern=r"^3\.\d+$")]
-    images: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
+    images: tuple[Text, ...]
     architecture: Text
 
 
@@ -107,13 +107,17 @@ class Tier(_Strict, frozen=True, kw_only=True):
     room_kinds: Annotated[tuple[RoomKind, ...], msgspec.Meta(min_length=1)]
 
 
+FoundOut = Literal["stepping", "firmware", "driver", "architecture"]
+FOUND_OUT = get_args(FoundOut)
+
+
 class CellFact(_Strict, frozen=True, kw_only=True):
     """A field of the cell that a required check finds out too, under the name `detail`.
 
     Where the two differ, it is `layer` that can change it.
     """
 
-    field: Literal["stepping", "firmware", "driver", "architecture"]
+    field: FoundOut
     check: CheckId
     detail: Text
     layer: Layer
@@ -127,7 +131,7 @@ class Gates(_Strict, frozen=True, kw_only=True):
     owners: dict[Layer, Text]
     routes: tuple[Route, ...]
     tiers: tuple[Tier, ...]
-    cell_facts: tuple[CellFact, ...] = ()
+    cell_facts: tuple[CellFact, ...]
 
     def __post_init__(self) -> None:
         numbers = [gate.number for gate in self.gates]
@@ -141,6 +145,9 @@ class Gates(_Strict, frozen=True, kw_only=True):
             for id in gate.required:
                 if not id.startswith(f"gate{gate.number}."):
                     raise ValueError(f"gate {gate.number} requires {id}, a check of another gate")
+        fields, found = list(FOUND_OUT), sorted(fact.field for fact in self.cell_facts)
+        if found != sorted(fields):
+            raise ValueError(f"expected one of cell_facts for each of {fields}, got {found}")
         for fact in self.cell_facts:
             if fact.check not in self.gates[int(fact.check[4])].required:
                 raise ValueError(
@@ -205,6 +212,8 @@ class Cells(_Strict, frozen=True, kw_only=True):
         ids = [cell.id for cell in self.cells]
         if len(set(ids)) != len(ids):
             raise ValueError(f"expected cells with ids of their own, got {ids}")
+        if without := [cell.id for cell in self.cells if not cell.images]:
+            raise ValueError(f"expected images for each cell, got none for {without}")
 
     def for_python(self, python: str) -> Cell:
         """The one cell of a Python version such as "3.12"."""

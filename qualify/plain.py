@@ -8,6 +8,7 @@ has 107 bytes (unix(7)), and a cache may lie deep.
 
 from __future__ import annotations
 
+import re
 import secrets
 import tempfile
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from qualify.process import Completed
 from qualify.stage import remove_tree
 
 _LINK = "tmp"
+_TEMPORARY = re.compile("/tmp/q-[0-9a-f]{8}")  # a link to elsewhere is the room's own work
 ISOLATION = ("nothing inherited from the caller's environment", "nothing else is kept apart")
 
 
@@ -74,18 +76,15 @@ class Plain:
 
     def close(self) -> None:
         self._open = False
-        _remove(self._folder)
+        remove_tree(self._temporary)  # not what the link says: the room could write that
+        remove_tree(self._folder)
 
 
 def sweep(scratch: Path) -> None:
     """Remove the folders of runs that are dead."""
     for folder in scratch.iterdir():
         if owner.left_behind(folder.name.rpartition("-")[0]):
-            _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    link = folder / _LINK
-    if link.is_symlink():
-        remove_tree(link.readlink())
-    remove_tree(folder)
+            link = folder / _LINK
+            if link.is_symlink() and _TEMPORARY.fullmatch(str(link.readlink())):
+                remove_tree(link.readlink())
+            remove_tree(folder)

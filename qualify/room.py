@@ -195,7 +195,9 @@ class Room:
                 f"room {facts.name} is not the system that it is declared to be",
                 expected=", ".join(declared),
                 got=", ".join(done.stdout.splitlines()) or done.stderr.strip(),
-                mend="Mend its entry in containers/images.toml",
+                mend="Mend its entry in containers/images.toml"
+                if facts.image
+                else "Run again: this machine's system was changed meanwhile",
             )
 
     def _prove_clean(self) -> None:

@@ -158,7 +158,7 @@ class Stages:
             return entry
         if not held:
             self._let_go(folder)
-        self._discard(folder, changed[0] if entry else _entry_of(folder).name)
+        self._discard(folder, entry, changed[0] if entry else _entry_of(folder).name)
         return None
 
     def _hold(self, folder: Path) -> bool:
@@ -177,13 +177,15 @@ class Stages:
         if (handle := self._held.pop(folder, None)) is not None:
             os.close(handle)
 
-    def _discard(self, folder: Path, changed: str) -> None:
-        """Remove a damaged output, unless a run is using it."""
+    def _discard(self, folder: Path, entry: Entry | None, changed: str) -> None:
+        """Remove the damaged output that `entry` is about, unless a run is using it."""
         name = folder.parent.name
         with (
             _locked(_lock_of(folder), wait=lambda: None),
             _locked(_use_of(folder), wait=None) as unused,
         ):
+            if _read_entry(folder) != entry:
+                return  # another run has seen it too, and made it again
             if not unused:
                 raise ChangedError(
                     f"stage {name}: {folder / changed} changed while a run is using it",

@@ -37,6 +37,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from qualify import agreement, evidence
 from qualify.agreement import Disagreement
 from qualify.claim import Asked, Question, Reason, Row, Verdict
@@ -261,7 +263,7 @@ class _Court:
         if (before := self.rooms.setdefault(room, here)) != here:
             self.refuse(
                 Layer.EVIDENCE,
-                f"the gate ran in another room: expected {before}, got {here}",
+                f"the gate ran in another room: {_difference(before, here)}",
                 "run all gates in the same room",
                 gate=gate.number,
                 room=room,
@@ -381,7 +383,7 @@ class _Court:
         for what, expected, got in short:
             self.refuse(Layer.PIPELINE, f"{what}: expected {expected}, got {got}", _ROOM_MEND)
         if not short:
-            for found in agreement.of_rooms(self.question.cell, self.rooms):
+            for found in agreement.of_rooms(self.question.cell, self.rooms.values()):
                 self._disagree(found)
 
     def check_obligations(self) -> None:
@@ -404,7 +406,7 @@ class _Court:
             claim=not self.reasons
             and self.heard == {(a.room, a.gate) for a in self.question.asked},
             tier=self.tier.name,
-            cell=self.question.cell,
+            cell=agreement.as_ran(self.question.cell, self.rooms.values()),
             wheels=self.question.wheels,
             ceiling=able[-1] if able else "none",
             rooms=tuple(sorted(self.rooms)),
@@ -431,6 +433,12 @@ def _rooms_short(tier: Tier, rooms: Mapping[str, RoomFacts]) -> list[tuple[str, 
     if len(systems) < tier.distinct_os:
         short.append(("distinct operating systems", tier.distinct_os, len(systems)))
     return short
+
+
+def _difference(before: RoomFacts, here: RoomFacts) -> str:
+    """The fields in which two rooms differ."""
+    old, new = msgspec.structs.asdict(before), msgspec.structs.asdict(here)
+    return "; ".join(f"{k}: expected {old[k]}, got {new[k]}" for k in old if old[k] != new[k])
 
 
 def _ended(record: Record) -> bool:

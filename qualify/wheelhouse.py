@@ -86,6 +86,7 @@ def _download(
     interpreter: Interpreter, constraints: Path, requirements: Path, folder: Path
 ) -> None:
     others = [path.parent for path in sorted(folder.parent.glob(f"[!.]*/{REQUIREMENTS}"))]
+    others = [other for other in others if whole(other)]
     words: list[str | os.PathLike[str]] = [*_pip(interpreter), "download", "--no-cache-dir"]
     words += ["--only-binary=:all:", "--disable-pip-version-check", "--progress-bar=off"]
     words += ["--dest", folder, "--constraint", constraints, "--requirement", requirements]
@@ -116,6 +117,15 @@ def pin(wheel: Path) -> str:
     """The line of a requirements file that takes this wheel and no other bytes."""
     name, version, *_ = parse_wheel_filename(wheel.name)
     return f"{name}=={version} --hash=sha256:{sha256_of(wheel)}\n"
+
+
+def whole(folder: Path) -> bool:
+    """Whether each wheel of a wheelhouse is the one that its list pins: damage must not spread."""
+    try:
+        pinned = (folder / REQUIREMENTS).read_text().splitlines(keepends=True)
+        return {pin(wheel) for wheel in folder.glob("*.whl")} == set(pinned)
+    except OSError:  # evicted just now
+        return False
 
 
 def share(wheel: Path, line: str, others: list[Path]) -> None:

@@ -62,6 +62,20 @@ def test_a_failed_check_is_not_blamed_twice(tmp_path: Path) -> None:
     assert the_reason(World(tmp_path).fill(gate0=lines).decide()).what == "failed: why"
 
 
+def test_an_attempt_that_passed_and_said_nothing_is_no_agreement() -> None:
+    lines = events(check("gate0.a.one", cases=("x", "y"), detail=DETAIL))
+    next(line for line in reversed(lines) if line["event"] == "check")["detail"] = {}
+    found = list(of_checks(CELL, GATES.cell_facts[:1], make_record(jsonl(lines))))
+    assert [one.got for one in found] == [f"{CELL.stepping} and nothing"]
+
+
+@pytest.mark.parametrize("kind", [RoomKind.SANDBOX, RoomKind.DOCKER])
+def test_a_verdict_names_no_image_that_never_ran(tmp_path: Path, kind: RoomKind) -> None:
+    verdict = World(tmp_path).fill(kind=kind).decide()
+    assert verdict.claim == (kind is RoomKind.DOCKER) or not verdict.reasons
+    assert verdict.cell.images == (CELL.images if kind is RoomKind.DOCKER else ())
+
+
 @pytest.mark.parametrize(
     ("images", "kind", "agree"),
     [
@@ -78,7 +92,7 @@ def test_the_images_are_those_of_the_rooms(
 ) -> None:
     cell = msgspec.structs.replace(CELL, images=images)
     rooms = {name: room(name, kind) for name in ("debian12", "debian13")}
-    assert (list(of_rooms(cell, rooms)) == []) == agree
+    assert (list(of_rooms(cell, rooms.values())) == []) == agree
     if not agree:
         world = World(tmp_path, cell=cell).fill(kind=kind, cell=cell)
         reason = the_reason(world.decide())

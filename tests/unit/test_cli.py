@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from samples import CELL, World, check, events, jsonl
+from samples import CELL, GATES, World, check, events, jsonl
 
 from qualify import evidence, index
 from qualify.process import Completed, run
@@ -58,6 +58,11 @@ def tree(tmp_path: Path) -> Path:
     tier = (
         '[[tiers]]\nname = "experimental"\ngates = [0]\nobligations = ["B0"]\nrooms = 2\n'
         'distinct_os = 1\nroom_kinds = ["docker"]\n'
+    )
+    tier += "".join(
+        f'[[cell_facts]]\nfield = "{fact.field}"\ncheck = "{fact.check}"\n'
+        f'detail = "{fact.detail}"\nlayer = "{fact.layer.value}"\n'
+        for fact in GATES.cell_facts
     )
     start = gates.index("required = [")
     gates = gates[:start] + 'required = ["gate0.a.one"]' + gates[gates.index("]", start) + 1 :]

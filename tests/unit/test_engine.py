@@ -64,6 +64,13 @@ def test_a_socket_that_nobody_listens_at_is_no_engine(
     assert "docker: nothing listens" in engine.choose("auto").note
 
 
+def test_an_address_that_is_none_is_no_engine(
+    absent: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://[::1:2375")
+    assert "docker: tcp://[::1:2375: Invalid IPv6 URL" in engine.choose("auto").note
+
+
 @pytest.fixture
 def port() -> Iterator[socket.socket]:
     with socket.socket() as server:

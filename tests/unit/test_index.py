@@ -13,10 +13,20 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+)
 from samples import NOW, interrupted_at
 
 from qualify import index
 from qualify.errors import EvidenceError
+
+ENCRYPTED = Ed25519PrivateKey.generate().private_bytes(
+    Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"a word")
+)
 
 
 def add(folder: Path, mark: str = "a") -> index.Entry:
@@ -207,6 +217,7 @@ def test_a_good_index_and_a_new_one_can_be_gone_on_with(folder: Path, tmp_path: 
         (index.HEAD, b"{}", "head is not signed"),
         (index.PRIVATE, None, "index.pem is not there"),
         (index.PRIVATE, b"junk", "index.pem is not a private key"),
+        (index.PRIVATE, ENCRYPTED, "index.pem is not a private key"),
     ],
 )
 def test_what_cannot_be_gone_on_with_is_told_before_and_at_an_append(

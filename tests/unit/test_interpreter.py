@@ -11,7 +11,7 @@ import pytest
 
 from qualify import process
 from qualify.errors import HostError, InputError
-from qualify.interpreter import find, transplant
+from qualify.interpreter import find, marks, transplant
 from qualify.stage import Stages
 
 
@@ -72,3 +72,15 @@ def test_a_python_without_its_modules_is_told_and_not_moved(tmp_path: Path) -> N
     of_system = msgspec.structs.replace(lacking, prefix=Path("/usr"))
     with pytest.raises(HostError, match=f"Install python{lacking.minor}-venv"):
         transplant(stages, of_system)
+
+
+def test_a_changed_module_is_another_interpreter(tmp_path: Path) -> None:
+    module, compiled = tmp_path / "json" / "decoder.py", tmp_path / "__pycache__" / "x.pyc"
+    for path in (module, compiled):
+        path.parent.mkdir()
+        path.write_text("one")
+    before = marks(tmp_path)
+    compiled.write_text("another")
+    assert marks(tmp_path) == before, "what is not copied is no part of it"
+    module.write_text("two")
+    assert marks(tmp_path) != before

@@ -102,6 +102,7 @@ def test_a_bad_file_is_named_to_the_line(
         ('hardware = "hardware team"', "", "expected an owner for each layer"),
         ("built = false", "built = true", "gate 3 is built: expected required checks"),
         ('"gate1.copy.roundtrip"', '"gate2.copy.roundtrip"', "a check of another gate"),
+        ('field = "stepping"', 'field = "firmware"', "expected one of cell_facts for each of"),
         ('"gate0.identity.read",', "", "stepping is found by gate0.identity.read: expected a req"),
     ],
 )

@@ -82,6 +82,21 @@ def test_a_socket_fits_where_temporary_files_go(left: Plain) -> None:
         server.bind(str(pytest_folder / "emu0"))
 
 
+def test_a_link_that_the_room_wrote_takes_nothing_away(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    for end in ("close", "sweep"):
+        room = Plain(Path(sys.executable), tmp_path, tmp_path / "rooms")
+        (folder,) = (tmp_path / "rooms").iterdir()
+        (folder / "tmp").unlink()
+        (folder / "tmp").symlink_to(precious)
+        if end == "sweep":
+            folder.rename(folder.with_name("1.1.old-abc"))
+            sweep(tmp_path / "rooms")
+        room.close()
+        assert precious.is_dir() and not folder.exists() and not Path(room.temporary).exists()
+
+
 def test_only_the_folders_of_dead_runs_are_swept(tmp_path: Path, left: Plain) -> None:
     temporary = Path(left.temporary)
     (live,) = (tmp_path / "rooms").iterdir()

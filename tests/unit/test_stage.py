@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,6 +156,28 @@ def test_what_changes_while_a_run_uses_it_is_refused(tmp_path: Path) -> None:
     assert (made.path / "file").read_text() == "evil", "nobody takes it away from under the run"
     user.close()
     assert cache(tmp_path).make("a", {}, write("good")).sha256 == made.sha256
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_damage_that_another_run_has_mended_meanwhile_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holds: bool
+) -> None:
+    first = cache(tmp_path)
+    made = first.make("a", {}, write("good"))
+    first.close()
+    edit(made.path)
+    other, late = cache(tmp_path), cache(tmp_path)
+    discard = late._discard
+
+    def after_the_other(*arguments: Any) -> None:
+        other.make("a", {}, write("good"))
+        if not holds:
+            other.close()
+        discard(*arguments)
+
+    monkeypatch.setattr(late, "_discard", after_the_other)
+    again = late.make("a", {}, write("never"))
+    assert again.reused and (again.path / "file").read_text() == "good"
 
 
 def test_a_cache_that_is_removed_meanwhile_is_made_again(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from qualify.errors import HostError, InputError
 from qualify.interpreter import find
 from qualify.stage import Stages
-from qualify.wheelhouse import REQUIREMENTS, fetch, pin, read, share
+from qualify.wheelhouse import REQUIREMENTS, fetch, pin, read, share, whole
 
 MATRIX = Path(__file__).parents[2] / "matrix"
 
@@ -45,6 +45,16 @@ def test_a_file_of_two_wheelhouses_is_one_on_disk(tmp_path: Path) -> None:
     same, other = sorted(second.iterdir())
     assert same.samefile(first / same.name) and same.read_text() == same.name
     assert other.stat().st_nlink == 1, "another digest is another file"
+
+
+def test_a_damaged_wheelhouse_is_not_taken_from(tmp_path: Path) -> None:
+    wheel = tmp_path / "a-1-py3-none-any.whl"
+    wheel.write_text("good")
+    assert not whole(tmp_path), "it has no list"
+    (tmp_path / REQUIREMENTS).write_text(pin(wheel))
+    assert whole(tmp_path)
+    wheel.write_text("evil")
+    assert not whole(tmp_path)
 
 
 def test_a_missing_list_is_told(tmp_path: Path) -> None:
