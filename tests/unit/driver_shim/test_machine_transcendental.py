@@ -245,36 +245,46 @@ SPECIAL = [
 ]
 
 
-def test_pow(machine: Machine) -> None:
-    generator = np.random.default_rng(43)
-    x = np.concatenate([generator.uniform(0, 10, 3000), 2.0 ** generator.uniform(-149, 128, 2000)])
-    y = np.concatenate([generator.normal(0, 20, 3000), generator.normal(0, 2, 2000)])
-    near, far = 1 + generator.normal(0, 1e-6, 1000), generator.normal(0, 1e7, 1000)
+@pytest.mark.parametrize("type_", OPS["pow"]["types"])
+def test_pow(machine: Machine, type_: str) -> None:
+    """Bases and exponents of all sizes, near 1 with great exponents, negative with whole ones."""
+    generator, wide = np.random.default_rng(43), type_ == "f64"
+    least, most, sharp = (-1074, 1024, 1e-10) if wide else (-149, 128, 1e-6)
+    x = [generator.uniform(0, 10, 3000), 2.0 ** generator.uniform(least, most, 2000)]
+    y = [generator.normal(0, most / 6, 3000), generator.normal(0, 2, 2000)]
+    near, far = 1 + generator.normal(0, sharp, 1000), generator.normal(0, 10 / sharp, 1000)
     whole = generator.integers(-30, 30, 1000)
-    a = np.concatenate([x, near, -x[:1000]]).astype(np.float32)
-    b = np.concatenate([y, far, whole]).astype(np.float32)
-    got = apply(machine, "pow.f32", [("f32", a), ("f32", b)], "f32")
+    a = np.concatenate([*x, near, -x[0][:1000], edges(type_)]).astype(DTYPES[type_])
+    b = np.concatenate([*y, far, whole, np.full(edges(type_).size, 0.75)]).astype(DTYPES[type_])
+    some = (a != 0) & np.isfinite(a) & ~((a < 0) & (b % 1 != 0))
+    a, b = a[some], b[some]
+    got = apply(machine, f"pow.{type_}", [(type_, a), (type_, b)], type_)
     worst, where = 0.0, (0.0, 0.0)
     with mpmath.workprec(200):
         for p, q, r in zip(a.tolist(), b.tolist(), got.tolist(), strict=True):
-            if p == 0:
-                continue
-            exact = mpmath.mpf(p) ** (int(q) if p < 0 else mpmath.mpf(q))
-            off = error(r, exact, "f32")
+            off = error(r, mpmath.mpf(p) ** (int(q) if p < 0 else mpmath.mpf(q)), type_)
             if off > worst:
                 worst, where = off, (p, q)
-    assert worst <= OPS["pow"]["ulp"]["f32"], (worst, where)
-    print(f"pow.f32: {worst:.4f} ulp at {where}, {a.size:,} values")
+    bound = OPS["pow"]["ulp"][type_]
+    assert worst <= bound, (worst, where)
+    print(f"pow.{type_}: {worst:.4f} of {bound} ulp at {where}, {a.size:,} values")
 
 
-def test_special_cases_of_pow(machine: Machine) -> None:
-    """Those of IEEE 754, as numpy has them in f64: rounded again they are the nearest f32."""
-    a = np.repeat(np.array(SPECIAL, np.float32), len(SPECIAL))
-    b = np.tile(np.array(SPECIAL, np.float32), len(SPECIAL))
-    got = apply(machine, "pow.f32", [("f32", a), ("f32", b)], "f32")
-    wanted = np.power(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
-    same = (bits(got) == bits(wanted)) | (np.isnan(wanted) & (bits(got) == CANONICAL_NAN["f32"]))
-    assert same.all(), [(a[i], b[i], got[i], wanted[i]) for i in np.flatnonzero(~same)]
+SPECIAL = [0.0, 1.0, np.inf, np.nan, 0.5, 2.0, 3.0, 1e30, 2.0**24 + 2]
+
+
+@pytest.mark.parametrize("type_", OPS["pow"]["types"])
+def test_special_cases_of_pow(machine: Machine, type_: str) -> None:
+    """Those of IEEE 754, as numpy has them in f64; where they are not exact, within the bound."""
+    values = np.array([*SPECIAL, *(-x for x in SPECIAL)], DTYPES[type_])
+    a, b = np.repeat(values, values.size), np.tile(values, values.size)
+    got = apply(machine, f"pow.{type_}", [(type_, a), (type_, b)], type_)
+    wanted = np.power(a.astype(np.float64), b.astype(np.float64)).astype(DTYPES[type_])
+    close = np.abs(got - wanted) <= np.spacing(np.abs(wanted))
+    ordinary = np.isfinite(wanted) & (wanted != 0) & (wanted != 1)
+    exact = (bits(got) == bits(wanted)) | (np.isnan(wanted) & (bits(got) == CANONICAL_NAN[type_]))
+    right = np.where(ordinary, close, exact)
+    assert right.all(), [(a[i], b[i], got[i], wanted[i]) for i in np.flatnonzero(~right)]
 
 
 def test_large_arguments_are_the_same_alone_and_among_small_ones(machine: Machine) -> None:

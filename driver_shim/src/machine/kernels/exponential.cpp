@@ -22,6 +22,11 @@ inline double nearest_integer(double x) { return (x + kToInteger) - kToInteger; 
 /* 2^n for an integer n of -1022 .. 1023. */
 inline double power_of_two(double n) { return bits_as<double>((bits_as<uint64_t>(n + (kToInteger + 1023.0)) << 52)); }
 
+inline float rounded(float x) { return __builtin_rintf(x); }
+inline double rounded(double x) { return __builtin_rint(x); }
+inline bool negative(float x) { return bits_as<int32_t>(x) < 0; }
+inline bool negative(double x) { return bits_as<int64_t>(x) < 0; }
+
 inline double clamp(double x, double least, double most) { return x < least ? least : x > most ? most : x; }
 
 /* e^r - 1 = r + r^2 q(r) for |r| <= ln(2) / 2: q to the term r^11 / 13!, remainder below 2^-57 of e^r. */
@@ -225,29 +230,94 @@ struct Log1p {
   }
 };
 
-/* 2^(b log2 |a|) in f64, whose error an f32 doesn't see; then the cases that IEEE 754 lists. */
+/* A number as the sum of two, for what needs more digits than an f64. */
+struct Pair {
+  double high, low;
+};
+inline Pair sum(double a, double b) { /* |a| >= |b| or a = 0 */
+  const double high = a + b;
+  return {high, b - (high - a)};
+}
+inline Pair product(double a, double b) {
+  const double high = a * b;
+  return {high, __builtin_fma(a, b, -high)};
+}
+inline Pair product(Pair a, Pair b) {
+  const Pair p = product(a.high, b.high);
+  return {p.high, p.low + (a.high * b.low + a.low * b.high)};
+}
+
+constexpr Pair kThird = {0x1.5555555555555p-2, 0x1.5555555555555p-56};
+constexpr Pair kTwiceLog2e = {0x1.71547652b82fep+1, 0x1.777d0ffda0d24p-55};
+constexpr Pair kLn2Pair = {kLn2, 0x1.abc9e3b39803fp-56};
+
+/* log2 of a finite x > 0, relative error below 2^-64: twice log2 e times s + s z / 3 + s z^2 (1 / 5 + z / 7 + ..) with
+ * s = f / (2 + f), z = s^2, all but the last term as pairs. */
+inline Pair log2_pair(double x) {
+  const bool subnormal = x < 0x1p-1022;
+  const Split u = split(subnormal ? x * 0x1p54 : x);
+  const double exponent = u.exponent - (subnormal ? 54.0 : 0.0);
+  const Pair divisor = sum(2.0, u.f);
+  const double quotient = u.f / divisor.high;
+  const double rest = __builtin_fma(-quotient, divisor.high, u.f) - quotient * divisor.low;
+  const Pair s = {quotient, rest / divisor.high}, z = product(s, s);
+  double q = 1.0 / 25.0; /* to z^12 / 25, remainder below 2^-65 */
+  q = q * z.high + 1.0 / 23.0;
+  q = q * z.high + 1.0 / 21.0;
+  q = q * z.high + 1.0 / 19.0;
+  q = q * z.high + 1.0 / 17.0;
+  q = q * z.high + 1.0 / 15.0;
+  q = q * z.high + 1.0 / 13.0;
+  q = q * z.high + 1.0 / 11.0;
+  q = q * z.high + 1.0 / 9.0;
+  q = q * z.high + 1.0 / 7.0;
+  q = q * z.high + 1.0 / 5.0;
+  const Pair first = product(z, kThird), all = sum(first.high, z.high * z.high * q);
+  const Pair more = product(s, {all.high, all.low + first.low}), near = sum(s.high, more.high);
+  const Pair fraction = product({near.high, near.low + (more.low + s.low)}, kTwiceLog2e);
+  const Pair whole = sum(exponent, fraction.high);
+  return {whole.high, whole.low + fraction.low};
+}
+
+/* The cases that IEEE 754 lists, and the sign; else the magnitude. */
+template <class T>
+inline T power_special(T a, T b, T magnitude) {
+  const T infinity = static_cast<T>(__builtin_inf()), size = a < T(0) ? -a : a;
+  const bool whole = rounded(b) == b, odd = whole && rounded(b * T(0.5)) != b * T(0.5);
+  const bool one = a == T(1) || b == T(0) || (size == T(1) && (b == infinity || b == -infinity));
+  const bool none = a != a || b != b || (a < T(0) && size != infinity && !whole);
+  const T other = odd && negative(a) ? -magnitude : magnitude;
+  return one ? T(1) : none ? canonical(static_cast<T>(__builtin_nan(""))) : other;
+}
+
+/* 2^(b log2 |a|): an f32 doesn't see the error of f64; an f64 needs pairs. */
 struct Pow {
   static float of(float a, float b) {
-    const double x = __builtin_fabs(static_cast<double>(a)), y = static_cast<double>(b);
-    const double infinity = __builtin_inf();
+    const double x = __builtin_fabs(static_cast<double>(a));
     const Split u = split(x);
     const double s = u.f / (2.0 + u.f), half = 0.5 * u.f * u.f;
     const double finite = u.exponent + (u.f - (half - s * (half + log_series(s * s)))) * kLog2e;
-    const double log2 = x == 0.0 ? -infinity : x == infinity ? infinity : finite;
-    const double power = clamp(y * log2, -151.0, 129.0);
+    const double power = clamp(static_cast<double>(b) * special_log2(x, finite), -151.0, 129.0);
     const double n = nearest_integer(power);
-    const double magnitude = (1.0 + expm1_short((power - n) * kLn2)) * power_of_two(n);
-
-    const bool whole = nearest_integer_of(b) == b, odd = whole && nearest_integer_of(b * 0.5f) != b * 0.5f;
-    const bool one = a == 1.0f || b == 0.0f || (x == 1.0 && __builtin_fabsf(b) == __builtin_inff());
-    const bool none = a != a || b != b || (a < 0.0f && x != infinity && !whole);
-    const float value = static_cast<float>(magnitude);
-    const float signed_value = odd ? __builtin_copysignf(value, a) : value;
-    return one ? 1.0f : none ? canonical(__builtin_nanf("")) : signed_value;
+    const double y = (1.0 + expm1_short((power - n) * kLn2)) * power_of_two(n);
+    return power_special(a, b, static_cast<float>(y));
+  }
+  static double of(double a, double b) {
+    const double x = __builtin_fabs(a);
+    const Pair log2 = log2_pair(x);
+    const double high = b * special_log2(x, log2.high), power = clamp(high, -1076.0, 1025.0);
+    const double lost = high == power ? __builtin_fma(b, log2.high, -high) + b * log2.low : 0.0;
+    const double n = nearest_integer(power);
+    const Pair fraction = sum(power - n, lost), r = product(fraction, kLn2Pair);
+    const double half = nearest_integer(n * 0.5);
+    const double y = (1.0 + (r.high + (expm1_tail(r.high) + r.low))) * power_of_two(half) * power_of_two(n - half);
+    return power_special(a, b, y);
   }
 
  private:
-  static float nearest_integer_of(float x) { return __builtin_rintf(x); }
+  static double special_log2(double x, double finite) {
+    return x == 0.0 ? -__builtin_inf() : x == __builtin_inf() ? x : finite;
+  }
 };
 
 /* tanh(a) = E / (E + 2) with E = e^(2|a|) - 1, which has no cancellation near zero. */
@@ -289,7 +359,8 @@ Elementwise exponential(Op op, Type type, Type, uint8_t) {
     case Op::log2: return both<Log2>(type);
     case Op::log1p: return both<Log1p>(type);
     case Op::tanh: return both<Tanh>(type);
-    case Op::pow: return map2<Pow, float, float, float>;
+    case Op::pow:
+      return type == Type::f32 ? map2<Pow, float, float, float> : map2<Pow, double, double, double>;
     default: return nullptr;
   }
 }
