@@ -103,7 +103,7 @@ BREAKS: dict[str, tuple[str, Callable[[Path], None], str, str]] = {
     "half a driver": ("emu_driver_shim/lib/libemudrv.so", truncate, "libraries load", "libemudrv"),
     "no emud": ("emu_driver_shim/bin/emud", remove, "device opens", "emud"),
     "other version": (
-        "emu_driver_shim/include/emu/driver.h", other_interface, "interface versions", "2.0",
+        "emu_driver_shim/include/emu/driver.h", other_interface, "interface versions", "has 2.",
     ),
     "no interface file": ("emu_runtime/interface.json", remove, "interface versions", "json"),
 }  # fmt: skip
