@@ -283,10 +283,11 @@ inline Pair log2_pair(double x) {
 template <class T>
 inline T power_special(T a, T b, T magnitude) {
   const T infinity = static_cast<T>(__builtin_inf()), size = a < T(0) ? -a : a;
-  const bool whole = rounded(b) == b, odd = whole && rounded(b * T(0.5)) != b * T(0.5);
-  const bool one = a == T(1) || b == T(0) || (size == T(1) && (b == infinity || b == -infinity));
-  const bool none = a != a || b != b || (a < T(0) && size != infinity && !whole);
-  const T other = odd && negative(a) ? -magnitude : magnitude;
+  /* Without short circuits, which would be branches. */
+  const bool whole = rounded(b) == b, odd = whole & (rounded(b * T(0.5)) != b * T(0.5));
+  const bool one = (a == T(1)) | (b == T(0)) | ((size == T(1)) & ((b == infinity) | (b == -infinity)));
+  const bool none = (a != a) | (b != b) | ((a < T(0)) & (size != infinity) & !whole);
+  const T other = odd & negative(a) ? -magnitude : magnitude;
   return one ? T(1) : none ? canonical(static_cast<T>(__builtin_nan(""))) : other;
 }
 

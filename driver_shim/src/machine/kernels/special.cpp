@@ -62,24 +62,25 @@ constexpr Point kErf[] = {
 };
 
 /* erf(c + t) - erf(c) = slope * integral of e^(-2cu - u^2) du over 0 .. t, |t| <= 1/16: its Taylor series, whose
- * coefficients follow b[n + 1] = -2 (c b[n] + b[n - 1]) / (n + 1); to t^14, remainder below 2^-57 of erf. */
+ * coefficients follow b[n + 1] = -2 (c b[n] + b[n - 1]) / (n + 1); to t^14, remainder below 2^-57 of erf.
+ * This is the sum from b[n] t^n / (n + 1) on; a recursion, as a loop inside the lanes' loop keeps it from vectorising. */
+template <int n>
+[[gnu::always_inline]] inline double series(double c, double t, double before, double here, double power) {
+  const double term = here * power * (1.0 / (n + 1));
+  if constexpr (n == 13) return term;
+  else return term + series<n + 1>(c, t, here, (c * here + before) * (-2.0 / (n + 1)), power * t);
+}
+
 struct Erf {
   static double of(double a) {
-    const double magnitude = __builtin_fabs(a), x = magnitude < 6.0 ? magnitude : 6.0;
-    const uint32_t index = static_cast<uint32_t>(static_cast<int32_t>(x * 8.0 + 0.5));
+    const double magnitude = __builtin_fabs(a), inside = magnitude < 6.0 ? magnitude : 6.0;
+    const double x = magnitude > 6.0 ? 6.0 : magnitude; /* stays NaN, so that no branch looks for it */
+    const uint32_t index = static_cast<uint32_t>(static_cast<int32_t>(inside * 8.0 + 0.5));
     const double c = static_cast<double>(static_cast<int32_t>(index)) * 0.125, t = x - c;
-    double before = 1.0, here = -2.0 * c, power = t, sum = 0.0; /* b[n - 1], b[n], t^n and their sum from n = 1 */
-#pragma GCC unroll 16
-    for (int n = 1; n < 14; ++n) {
-      sum += here * power * (1.0 / (n + 1));
-      const double next = (c * here + before) * (-2.0 / (n + 1));
-      before = here;
-      here = next;
-      power *= t;
-    }
+    const double sum = series<1>(c, t, 1.0, -2.0 * c, t);
     const double first = kErf[index].slope * t, more = first * sum;
     const double y = kErf[index].high + (first + (more + kErf[index].low));
-    return a == a ? __builtin_copysign(y, a) : canonical(a);
+    return canonical(__builtin_copysign(y, a));
   }
   static float of(float a) { return canonical(static_cast<float>(of(static_cast<double>(a)))); }
 };
