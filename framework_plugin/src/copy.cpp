@@ -57,6 +57,23 @@ void copy_on_device(const Tensor& from, const Tensor& to) {
     run_elementwise(iterator, rows::copy, {}, from.scalar_type());
 }
 
+// The elements as they lie in memory: without the bits that make a view conjugate or negative.
+Tensor stored(const Tensor& tensor) {
+  const Tensor plain = tensor.is_conj() ? at::_conj(tensor) : tensor;
+  return plain.is_neg() ? at::_neg_view(plain) : plain;
+}
+
+// What such bits say of `plain`, in new memory on the same device.
+Tensor carried_out(const Tensor& plain, bool conjugate, bool negative) {
+  if (!(conjugate && plain.is_complex()) && !negative) return plain;
+  const Tensor out = at::empty(plain.sizes(), plain.options());
+  out.copy_(plain);
+  const Tensor numbers = plain.is_complex() ? at::view_as_real(out) : out;
+  if (conjugate) numbers.select(-1, 1).neg_();
+  if (negative) numbers.neg_();
+  return out;
+}
+
 // `host` and `device` are one block each, of one dtype and shape.
 void copy_block(const Tensor& device_side, const Tensor& host_side, emurt_copy_kind kind, bool non_blocking) {
   if (device_side.numel() == 0) return;
@@ -98,10 +115,12 @@ void copy_from_device(const Tensor& from, const Tensor& to, bool non_blocking) {
 
 }  // namespace
 
-Tensor copy_from(const Tensor& given, const Tensor& to, bool non_blocking) {
-  if (to.numel() == 0) return to;
-  Tensor from = given.resolve_conj().resolve_neg();
-  TORCH_CHECK(!to.is_neg() && !to.is_conj(), "emu: a copy into a negative or conjugate view is not implemented; resolve it first");
+Tensor copy_from(const Tensor& given, const Tensor& given_to, bool non_blocking) {
+  if (given_to.numel() == 0) return given_to;
+  const Tensor to = stored(given_to);
+  Tensor from = carried_out(stored(given), given.is_conj(), given.is_neg());
+  if (given_to.is_conj() || given_to.is_neg())
+    from = carried_out(from.to(to.scalar_type()), given_to.is_conj(), given_to.is_neg());
   if (on_device(from) && on_device(to)) {
     if (from.device() != to.device()) return copy_from(from.to(at::kCPU), to, false);
     copy_on_device(from, to);
@@ -110,7 +129,7 @@ Tensor copy_from(const Tensor& given, const Tensor& to, bool non_blocking) {
   } else {
     copy_from_device(from.expand(to.sizes()), to, non_blocking);
   }
-  return to;
+  return given_to;
 }
 
 Tensor copy_from_and_resize(const Tensor& from, const Tensor& to) {
@@ -129,5 +148,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   EMU_NATIVE(library, "_copy_from_and_resize", &copy_from_and_resize);
   EMU_NATIVE(library, "_local_scalar_dense", &local_scalar);
 }
+
+// PyTorch's kernels for conjugate and negative views make a clone, which is a copy: `_copy_from` sees the bits itself.
+TORCH_LIBRARY_IMPL(aten, Conjugate, library) { library.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, library) { library.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 
 }  // namespace emu

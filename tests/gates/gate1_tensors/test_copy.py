@@ -109,6 +109,36 @@ def test_conversion(device: str) -> None:
         assert torch.equal(small.to(device).to(target).cpu(), small.to(target)), target
 
 
+LAZY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "conj": lambda x: x.conj(),
+    "negative": lambda x: x._neg_view(),
+    "both": lambda x: x.conj()._neg_view(),
+    "conj_imag": lambda x: x.conj().imag,
+    "real_negative": lambda x: x.real._neg_view(),
+    "strided": lambda x: x.conj().t()[:, 1:],
+}
+
+
+@pytest.mark.check("gate1.copy.lazy_views", obligations=["G1"], kind="focused test")
+@pytest.mark.parametrize("name", LAZY)
+def test_lazy_views(device: str, name: str) -> None:
+    """A conjugate or negative view is copied without its sign, or copying one ends the process."""
+    view = LAZY[name]
+    host = torch.complex(torch.arange(12.0), torch.arange(1.0, 13.0)).reshape(3, 4)
+    there = host.to(device, copy=True)
+    told = view(host).clone().resolve_conj().resolve_neg()
+    assert torch.equal(view(there).cpu(), told)
+    assert torch.equal(view(there).clone().cpu(), told)
+    assert torch.equal(view(host).to(device).cpu(), told)
+    assert torch.equal(torch.empty_like(told).copy_(view(there)), told)
+    for source in (told, view(host)):
+        for given in (source, source.to(device)):
+            written, reference = torch.zeros_like(there), torch.zeros_like(host)
+            view(reference).copy_(source)
+            view(written).copy_(given)
+            assert torch.equal(written.cpu(), reference)
+
+
 @pytest.mark.check("gate1.scalar.read", obligations=["G1"], kind="focused test")
 def test_scalars(device: str) -> None:
     """`item()`, `bool()`, `tolist()` or printing a device tensor gives another value or fails."""

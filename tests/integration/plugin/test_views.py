@@ -88,3 +88,18 @@ def test_copies_of_every_layout(dtype: torch.dtype) -> None:
             assert torch.equal(back, x)
     assert x.to("emu").flip is not None
     assert x.to("emu").permute(2, 1, 0).contiguous().cpu().equal(x.permute(2, 1, 0))
+
+
+def test_operators_on_lazy_views() -> None:
+    """Programs and the host see the values of conjugate and negative views."""
+    host = torch.complex(torch.arange(6.0), torch.arange(1.0, 7.0))
+    x = host.to("emu")
+    assert torch.equal((x.conj().imag * 2).cpu(), host.conj().imag * 2)
+    assert x.conj()[1].item() == 1 - 2j
+    with pytest.raises(NotImplementedError, match="no device program"):
+        x * x.conj()
+    torch.emu.set_fallback_policy("allow")
+    try:
+        assert torch.equal((x * x.conj()).cpu(), host * host.conj())
+    finally:
+        torch.emu.set_fallback_policy("error")

@@ -134,6 +134,7 @@ SEEDS: dict[str, Seed] = {
     "gate1.copy.pinned": replace("torch.Tensor.is_pinned", lambda self: False),
     "gate1.copy.non_blocking": replace("torch.Event", SleepyEvent),
     "gate1.copy.converts": on_device("torch.Tensor.to", through_bfloat16),
+    "gate1.copy.lazy_views": on_device("torch.Tensor.conj", lambda original, self: self),
     "gate1.scalar.read": on_device("torch.Tensor.item", lambda original, self: original(self) + 1),
     "gate1.scalar.write": on_device("torch.Tensor.fill_", lambda o, x, value: o(x, min(value, 9))),
     "gate1.index.out_of_range": on_device("torch.Tensor.gather", within),
