@@ -98,6 +98,15 @@ void Allocator::reset_peaks() {
   stats_.reserved_peak_bytes = stats_.reserved_bytes;
 }
 
+std::vector<Allocator::Range> Allocator::handed_out() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<Range> ranges;
+  for (const auto& [address, block] : blocks_) {
+    if (block->state == State::kLive) ranges.push_back({address, block->bytes});
+  }
+  return ranges;
+}
+
 Allocator::Block* Allocator::find_free(uint64_t bytes, Queue& queue, bool small) {
   Pool& free = pools_[{&queue, small}];
   Block least{0, bytes, &queue, small, State::kFree, nullptr, nullptr, {}};

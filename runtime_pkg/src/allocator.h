@@ -34,6 +34,12 @@ class Allocator {
   emurt_memory_stats stats();
   void reset_peaks();
 
+  struct Range {
+    uint64_t start;
+    uint64_t bytes;
+  };
+  std::vector<Range> handed_out();
+
  private:
   enum class State { kFree, kPending, kLive };
   struct Block;

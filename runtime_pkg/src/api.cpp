@@ -193,7 +193,7 @@ int32_t memory_alloc(int32_t device, uint64_t bytes, emurt_stream stream, uint64
 
 int32_t memory_free(int32_t device, uint64_t address) {
   return call([&](Process& process) {
-    if (!process.is_from_before_reset(address)) process.context(device).allocator.free(address);
+    if (!process.old_memory.free(address)) process.context(device).allocator.free(address);
   });
 }
 

@@ -25,11 +25,6 @@ Context::Context(Process& process_, const emu_driver_api& api_, emu_device* devi
     info.size = sizeof info;
     check(api.device_info(device, &info));
     clock_hertz = info.clock_hertz;
-    emu_memory_info memory{};
-    memory.size = sizeof memory;
-    check(api.memory_info(handle, &memory));
-    first_address = memory.first_address;
-    end_address = memory.end_address;
     default_queue_ = &add_queue(0);
     if (process.activity_on()) check(api.activity_enable(handle, 1));
   } catch (...) {
@@ -116,7 +111,7 @@ emurt_error Context::translate(const emu_error& error) const {
   out.address = error.address;
   if (error.queue != UINT32_MAX) out.stream = stream_id_of(error.queue);
   snprintf(out.program, sizeof out.program, "%s", error.program);
-  if (error.status == EMU_ERROR_PAGE_FAULT && process.is_from_before_reset(error.address)) {
+  if (error.status == EMU_ERROR_PAGE_FAULT && process.old_memory.contains(error.address)) {
     snprintf(out.mend, sizeof out.mend, "The address is from before a reset of its device: allocate the memory again");
   }
   return out;

@@ -62,8 +62,6 @@ class Context {
   emu_context* handle = nullptr;
   const int32_t index;
   uint64_t clock_hertz = 1;
-  uint64_t first_address = 0;  // of device memory
-  uint64_t end_address = 0;
   Counters& counters;  // of the device: they outlive a reset
 
   Allocator allocator;

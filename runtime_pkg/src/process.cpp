@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 namespace emurt {
@@ -99,12 +98,6 @@ Context& Process::context(int32_t index) {
   if (device.context == nullptr) {
     emu_device* handle = open_device(device, index);
     device.context = std::make_unique<Context>(*this, driver(), handle, index, device.counters);
-    const Context& made = *device.context;
-    device.first_address.store(made.first_address);
-    device.end_address.store(made.end_address);
-    uint64_t end = end_of_addresses_.load();
-    while (end < made.end_address && !end_of_addresses_.compare_exchange_weak(end, made.end_address)) {
-    }
     device.open.store(device.context.get(), std::memory_order_release);
   }
   return *device.context;
@@ -132,27 +125,16 @@ Context* Process::context_of_pinned(const void* pointer) {
 void Process::close_context(Device& device) {
   Context* context = device.context.get();
   if (context == nullptr) return;
+  old_memory.keep(context->allocator.handed_out());
   device.open.store(nullptr);
-  device.first_address.store(0);
-  device.end_address.store(0);
-  resets_.fetch_add(1);
   events.remove_if([&](const std::shared_ptr<Event>& event) { return &event->context() == context; });
   streams.remove_if([&](const Queue* queue) { return &queue->context == context; });
   modules.remove_if([&](const Module& module) { return module.context == context; });
   device.context.reset();
 }
 
-bool Process::is_from_before_reset(uint64_t address) const {
-  if (resets_.load(std::memory_order_relaxed) == 0 || address == 0) return false;
-  if (address >= end_of_addresses_.load(std::memory_order_acquire)) return false;
-  return std::none_of(devices_.begin(), devices_.end(), [&](const Device& device) {
-    return address >= device.first_address.load(std::memory_order_acquire) &&
-           address < device.end_address.load(std::memory_order_acquire);
-  });
-}
-
 void Process::require_present(uint64_t address) const {
-  if (!is_from_before_reset(address)) return;
+  if (!old_memory.contains(address)) return;
   fail(EMU_ERROR_STALE_HANDLE, -1,
        text("0x%llx is memory from before a reset of its device", static_cast<unsigned long long>(address)),
        "Allocate it again, and put there what it held");

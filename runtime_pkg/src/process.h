@@ -16,6 +16,7 @@
 #include "event.h"
 #include "gate.h"
 #include "handle_table.h"
+#include "old_memory.h"
 #include "old_pinned.h"
 
 namespace emurt {
@@ -43,9 +44,8 @@ class Process {
   // Throws what a status of a driver call on no context means.
   void check(emu_status status, int32_t index);
 
-  // Addresses are never used twice in a process: this one was a context's that was given up.
-  bool is_from_before_reset(uint64_t address) const;
-  // Throws EMU_ERROR_STALE_HANDLE if it was.
+  // Throws EMU_ERROR_STALE_HANDLE if the address is in memory from before a reset. (No address is used twice in a
+  // process, so it is in nothing else.)
   void require_present(uint64_t address) const;
 
   void reset(int32_t index);
@@ -59,6 +59,7 @@ class Process {
   HandleTable<emurt_stream, Queue*> streams{"stream"};
   HandleTable<emurt_event, std::shared_ptr<Event>> events{"event"};
   HandleTable<emurt_module, Module> modules{"module"};
+  OldMemory old_memory;
   OldPinned old_pinned;
   Gate gate;
 
@@ -69,8 +70,6 @@ class Process {
     emu_device* handle = nullptr;
     std::unique_ptr<Context> context;
     std::atomic<Context*> open{nullptr};  // the context, for calls that find it open
-    std::atomic<uint64_t> first_address{0};  // of the open context; both 0 without one
-    std::atomic<uint64_t> end_address{0};
     Counters counters;
   };
 
@@ -81,8 +80,6 @@ class Process {
   void close_context(Device& device);
   std::atomic<State> state_{State::kUsable};
   std::atomic<bool> opened_{false};
-  std::atomic<uint64_t> resets_{0};
-  std::atomic<uint64_t> end_of_addresses_{0};  // of all contexts, open or given up
   DriverLibrary driver_;
   Activity activity_;
   std::array<Device, kMostDevices> devices_;

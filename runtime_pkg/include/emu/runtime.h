@@ -158,9 +158,9 @@ typedef struct emurt_api {
   /* Gives up the context of this process on the device, after a fault or to start afresh, and does not wait for what
    * runs there: it ends, and calls that wait for it give EMU_ERROR_STALE_HANDLE. The next use opens a new context.
    * Memory, streams, events and modules made before are stale for good: their addresses and handles are not used again,
-   * using one gives EMU_ERROR_STALE_HANDLE, freeing memory does nothing. (A program that is launched with an old
-   * address faults: what its arguments mean is known to nobody else; see `memory_check`.) Pinned host memory that is
-   * handed out stays what it is for the host, and is pageable for the device. */
+   * using one gives EMU_ERROR_STALE_HANDLE, freeing the memory (once) does nothing. (A program that is launched with an
+   * old address faults: what its arguments mean is known to nobody else; see `memory_check`.) Pinned host memory that
+   * is handed out stays what it is for the host, and is pageable for the device. */
   int32_t (*device_reset)(int32_t device);
 
   /* Caching allocator. Memory is 512-byte aligned and not cleared; 0 bytes give address 0, which may be freed. A block freed on `stream` may be handed out again for that
@@ -211,8 +211,9 @@ typedef struct emurt_api {
   void (*correlation_push)(uint64_t id);
   void (*correlation_pop)(void);
 
-  /* Interface 1.1. EMU_ERROR_STALE_HANDLE when `address` is from before a `device_reset`, of whichever device. For who
-   * puts addresses into the arguments of a launch; costs some nanoseconds, and opens nothing. */
+  /* Interface 1.1. EMU_ERROR_STALE_HANDLE when `address` is in memory that a `device_reset`, of whichever device,
+   * found handed out, and that has not been freed since. For who puts addresses into the arguments of a launch; costs
+   * some nanoseconds, and opens nothing. */
   int32_t (*memory_check)(uint64_t address);
 } emurt_api;
 

@@ -160,10 +160,28 @@ def test_a_second_free_and_foreign_addresses_are_errors(emu: Any, device: Any) -
     with pytest.raises(emu.errors.InvalidArgumentError, match="expected its start"):
         device.free(keep + 512)
     with pytest.raises(emu.errors.InvalidArgumentError, match="is not memory of this process"):
-        device.free(keep + (1 << 37))
+        device.free(1 << 37)
     with pytest.raises(emu.errors.InvalidArgumentError, match="memory_record"):
         device.record(address, None)
     device.free(keep)
+
+
+def test_after_a_reset_only_what_was_handed_out_is_from_before_it(emu: Any, device: Any) -> None:
+    freed, held = device.alloc(4096), device.alloc(4096)
+    device.free(freed)
+    device.reset()
+    for wild in (1, 0x1234567, 1 << 37, freed, held + 512, held + 4096):
+        with pytest.raises(emu.errors.InvalidArgumentError, match="is not memory of this process"):
+            device.free(wild)
+    for old in (held, held + 4095):
+        with pytest.raises(emu.errors.StaleHandleError, match="before a reset"):
+            device.fill(old, 0, 1)
+    device.free(held)
+    with pytest.raises(emu.errors.InvalidArgumentError, match="is not memory of this process"):
+        device.free(held)
+    with pytest.raises(emu.errors.PageFaultError):
+        device.fill(0x1234567, 0, 1)
+        device.synchronize()
 
 
 def test_nothing_is_an_address_too(device: Any) -> None:
