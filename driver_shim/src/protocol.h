@@ -87,9 +87,10 @@ struct Reply {
 };
 static_assert(sizeof(Reply) == 672 && offsetof(Reply, cause) == 32);
 
-// Payloads are structs of driver.h; their layout is part of the interface.
+// Payloads are structs of driver.h. A client takes a payload of exactly its size, and one of an older minor is served:
+// these numbers stay while the major does, and what is new gets a request of its own.
 static_assert(sizeof(emu_error) == 736 && sizeof(emu_device_info) == 488);
-static_assert(sizeof(emu_telemetry) == 152 && sizeof(emu_memory_info) == 48);
+static_assert(sizeof(emu_telemetry) == 152 && sizeof(emu_memory_info) == 32);
 static_assert(sizeof(emu_activity) == 152 && sizeof(emu_timestamp) == 16);
 
 constexpr size_t kMaxPayload = 64 * 1024;

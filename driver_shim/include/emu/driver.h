@@ -122,8 +122,6 @@ typedef struct emu_memory_info {
   uint64_t total_bytes;     /* of the device */
   uint64_t free_bytes;
   uint64_t context_bytes;   /* held by this context */
-  uint64_t first_address;   /* this context gives out addresses from here ... */
-  uint64_t end_address;     /* ... to before here (interface 1.1) */
 } emu_memory_info;
 
 typedef enum emu_queue_kind { EMU_QUEUE_COMPUTE = 0, EMU_QUEUE_COPY = 1 } emu_queue_kind;

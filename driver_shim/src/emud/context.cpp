@@ -174,8 +174,6 @@ emu_memory_info Context::memory_info() const {
   info.total_bytes = device.memory().total();
   info.free_bytes = device.memory().free_bytes();
   info.context_bytes = held_bytes;
-  info.first_address = window_.space().base;
-  info.end_address = window_.end();
   return info;
 }
 

@@ -70,7 +70,6 @@ class Window {
   machine::AddressSpace space() const;
   uint64_t held_bytes() const { return held_; }
   size_t allocations() const { return allocations_.size(); }
-  uint64_t end() const { return base_ + window_.bytes(); }
 
  private:
   struct Allocation {

@@ -1,0 +1,64 @@
+/* A client of interface 1.0, by its bytes: what it asked and the sizes that it takes were fixed when it was built, so
+ * nothing here comes from the headers of today. */
+#include <sys/socket.h>
+
+#include "raw.h"
+
+using namespace emu;
+using namespace emu::test;
+
+namespace {
+
+constexpr size_t kReplyBytes = 672;
+
+class OldClient {
+ public:
+  OldClient() : socket_(connect_raw()) {
+    const uint64_t hello[2] = {0x31764f4c48554d45, 1000}; // "EMUHLOv1", interface 1.0
+    CHECK(send(socket_.get(), hello, sizeof hello, 0) == sizeof hello);
+    std::byte welcome[512];
+    CHECK(recv(socket_.get(), welcome, sizeof welcome, 0) == 272);
+    int32_t status = -1;
+    std::memcpy(&status, welcome + 12, sizeof status);
+    CHECK(status == 0);
+  }
+
+  /* Bytes of the payload; `value` of the reply goes to `out`. */
+  size_t ask(uint32_t kind, uint64_t context, uint64_t object, uint64_t value, uint64_t bytes, uint64_t* out = nullptr) {
+    const uint64_t request[5] = {kind, context, object, value, bytes};
+    CHECK(send(socket_.get(), request, sizeof request, 0) == sizeof request);
+    std::byte reply[kReplyBytes + 65536];
+    const ssize_t got = recv(socket_.get(), reply, sizeof reply, 0);
+    CHECK(got >= ssize_t(kReplyBytes));
+    uint32_t head[2];
+    std::memcpy(head, reply, sizeof head);
+    CHECK(head[0] == kind && head[1] == 0); // its status
+    if (out != nullptr) std::memcpy(out, reply + 16, sizeof *out);
+    return size_t(got) - kReplyBytes;
+  }
+
+ private:
+  const Descriptor socket_;
+};
+
+} // namespace
+
+CASE(older_client) {
+  const Served device;
+  OldClient client;
+  uint64_t context = 0, address = 0, queue = 0;
+  CHECK(client.ask(1, 0, 0, 0, 0) == 488);          // device_info
+  CHECK(client.ask(2, 0, 0, 0, 0) == 152);          // telemetry
+  CHECK(client.ask(3, 0, 0, 0, 0, &context) == 0);  // context_create
+  CHECK(client.ask(5, context, 0, 0, 65536, &address) == 0);
+  CHECK(address != 0 && address % 65536 == 0);
+  CHECK(client.ask(7, context, 0, 0, 0) == 32);     // memory_info
+  CHECK(client.ask(12, context, 0, 0, 0, &queue) == 0);
+  CHECK(client.ask(15, context, 0, 1, 0) == 0);     // activity_enable
+  CHECK(client.ask(16, context, 0, 64, 0) == 0);    // activity_read: no record yet
+  CHECK(client.ask(14, context, 0, 0, 0) == 736);   // fault
+  CHECK(client.ask(13, context, queue, 0, 0) == 0); // queue_destroy
+  CHECK(client.ask(6, context, address, 0, 0) == 0);
+  CHECK(client.ask(4, context, 0, 0, 0) == 0);
+  emud_still_serves();
+}
