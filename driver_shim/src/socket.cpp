@@ -37,12 +37,13 @@ ssize_t receive_message(int socket, void* data, size_t capacity, std::vector<Des
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
+  fds.clear();
+  fds.reserve(kMaxDescriptors); // what throws has received nothing
   ssize_t got;
   do {
     got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   if (got < 0) return got;
-  fds.clear();
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);

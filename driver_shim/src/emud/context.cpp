@@ -4,11 +4,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "device.h"
 #include "emu_constants.h"
+#include "entry.h"
 #include "refusal.h"
 
 namespace emu {
@@ -100,13 +102,15 @@ uint64_t Context::host_register(Descriptor fd, uint64_t bytes) {
   Quota::Share one(quotas_->mappings, 1), share(quotas_->registered_bytes, bytes);
   // The client has faulted the pages in already; where it has not, emud does not do it for it.
   const bool there = uint64_t(status.st_blocks) * 512 >= bytes;
-  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (there ? MAP_POPULATE : 0), fd.get(), 0);
-  if (address == MAP_FAILED) {
+  Mapping mapping(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (there ? MAP_POPULATE : 0), fd.get(), 0),
+                  bytes);
+  if (!mapping) {
     throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND,
                   format("pinned memory cannot be mapped by the device: mmap: %s", std::strerror(errno)));
   }
+  auto shared = std::make_shared<const Mapping>(std::move(mapping));
   const std::lock_guard lock(mutex_);
-  buffers_.emplace(next_id_, Buffer{std::make_shared<const Mapping>(address, bytes), std::move(one), std::move(share)});
+  buffers_.emplace(next_id_, Buffer{std::move(shared), std::move(one), std::move(share)});
   return next_id_++;
 }
 
@@ -142,11 +146,13 @@ std::shared_ptr<Queue> Context::queue_create(uint64_t kind, int32_t priority) {
   }
   Quota::Share one(quotas_->queues, 1);
   auto queue = std::make_shared<Queue>(shared_from_this(), device.next_queue_id(), emu_queue_kind(kind), priority);
-  {
-    const std::lock_guard lock(mutex_);
-    queues_.emplace(queue->id, OpenQueue{queue, std::move(one)});
-  }
+  auto entry = new_entry<decltype(queues_)>();
+  entry.key() = queue->id;
+  entry.mapped() = OpenQueue{queue, std::move(one), new_entry<Retired>()};
   device.attach(queue);
+  const std::lock_guard lock(mutex_);
+  queues_.insert(std::move(entry));
+  if (lost) queue->set_state(QueueState::context_lost); // meanwhile
   return queue;
 }
 
@@ -159,8 +165,11 @@ void Context::queue_destroy(uint64_t id_) {
     if (found == queues_.end()) throw stale("queue", id_);
     queue = found->second.queue;
     queue->destroyed = true;
+    auto retired = std::move(found->second.retired);
+    retired.key() = id_;
+    retired.mapped() = queue->completed();
     queues_.erase(found);
-    retired_.emplace(id_, queue->completed());
+    retired_.insert(std::move(retired));
     if (retired_.size() > kMaxRetired) retired_.erase(retired_.begin());
   }
   device.detach(queue);
@@ -224,7 +233,7 @@ emu_error Context::fault() const {
   return fault_;
 }
 
-void Context::end() {
+void Context::end() noexcept {
   std::map<uint64_t, OpenQueue> queues;
   stop();
   {
@@ -254,13 +263,14 @@ void Context::record(const emu_activity& activity) {
   ++dropped_;
 }
 
-std::vector<emu_activity> Context::take_activities(size_t capacity, uint64_t& dropped) {
+size_t Context::take_activities(emu_activity* out, size_t capacity, uint64_t& dropped) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto end = activities_.begin() + ptrdiff_t(std::min(capacity, activities_.size()));
-  std::vector<emu_activity> taken(activities_.begin(), end);
+  const size_t count = std::min(capacity, activities_.size());
+  const auto end = activities_.begin() + ptrdiff_t(count);
+  std::copy(activities_.begin(), end, out);
   activities_.erase(activities_.begin(), end);
   dropped = std::exchange(dropped_, 0);
-  return taken;
+  return count;
 }
 
 } // namespace emu

@@ -48,12 +48,12 @@ class Context : public std::enable_shared_from_this<Context> {
   emu_error fault() const;
   void require_usable() const; // Refusal EMU_ERROR_CONTEXT_LOST after a fault
   void stop() { stopped = true; }
-  void end();                  // stops, waits for what runs, then gives everything back
+  void end() noexcept;         // stops, waits for what runs, then gives everything back
 
   // Activity records.
   std::atomic<bool> recording{false};
   void record(const emu_activity& activity);
-  std::vector<emu_activity> take_activities(size_t capacity, uint64_t& dropped);
+  size_t take_activities(emu_activity* out, size_t capacity, uint64_t& dropped) noexcept; // how many
 
   // For engines. `running[e]` is held by engine e while it executes a command of this
   // context; who needs them both raises `yielding` first, so that engines step back.
@@ -90,14 +90,16 @@ class Context : public std::enable_shared_from_this<Context> {
     std::shared_ptr<const Mapping> mapping;
     Quota::Share one, bytes;
   };
+  using Retired = std::map<uint64_t, uint64_t>;
   struct OpenQueue {
     std::shared_ptr<Queue> queue;
     Quota::Share one;
+    Retired::node_type retired; // its entry there, for later
   };
   std::map<uint64_t, LoadedProgram> programs_;
   std::map<uint64_t, Buffer> buffers_;
   std::map<uint64_t, OpenQueue> queues_;
-  std::map<uint64_t, uint64_t> retired_; // others may still wait for what a queue did before it went
+  Retired retired_; // others may still wait for what a queue did before it went
   uint64_t next_id_ = 1;
   emu_error fault_{};
   std::deque<emu_activity> activities_;

@@ -123,14 +123,14 @@ std::shared_ptr<Context> Device::context_create(pid_t owner, uint64_t number, st
   return context;
 }
 
-void Device::context_destroy(const std::shared_ptr<Context>& context) {
+void Device::context_destroy(const std::shared_ptr<Context>& context) noexcept {
   context->end();
   const std::lock_guard lock(contexts_mutex_);
   contexts_.erase(context->id);
 }
 
 void Device::attach(const std::shared_ptr<Queue>& queue) { engine(queue->kind).attach(queue); }
-void Device::detach(const std::shared_ptr<Queue>& queue) { engine(queue->kind).detach(queue); }
+void Device::detach(const std::shared_ptr<Queue>& queue) noexcept { engine(queue->kind).detach(queue); }
 
 void Device::ring() {
   compute_.ring();

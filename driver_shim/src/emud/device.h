@@ -48,10 +48,10 @@ class Device {
   Refusal out_of_memory(uint64_t bytes) const; // names who holds what
 
   std::shared_ptr<Context> context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas);
-  void context_destroy(const std::shared_ptr<Context>& context);
+  void context_destroy(const std::shared_ptr<Context>& context) noexcept;
   uint32_t next_queue_id() { return next_queue_id_++; }
   void attach(const std::shared_ptr<Queue>& queue);
-  void detach(const std::shared_ptr<Queue>& queue);
+  void detach(const std::shared_ptr<Queue>& queue) noexcept;
   void ring(); // both engines look again
 
   /* Places a command that is ready at `ready` on the clock of engine `kind`; gives its start. */

@@ -2,9 +2,11 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <tuple>
 
 #include "device.h"
@@ -15,6 +17,7 @@ namespace emu {
 namespace {
 
 constexpr uint64_t kSpinNs = 100'000;
+constexpr useconds_t kNoMemoryUs = 1000;
 
 bool watch(int epoll, int fd) {
   epoll_event event{};
@@ -51,7 +54,7 @@ void Engine::attach(const std::shared_ptr<Queue>& queue) {
   knock();
 }
 
-void Engine::detach(const std::shared_ptr<Queue>& queue) {
+void Engine::detach(const std::shared_ptr<Queue>& queue) noexcept {
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, queue->doorbell_fd(), nullptr);
   {
     const std::lock_guard lock(mutex_);
@@ -82,8 +85,9 @@ void Engine::knock() {
 void Engine::loop() {
   Spin spin(kSpinNs);
   while (!stop_) {
-    refresh();
-    if (Queue* queue = next()) {
+    if (!refresh()) {
+      usleep(kNoMemoryUs);
+    } else if (Queue* queue = next()) {
       serve(*queue);
       spin.reset();
     } else if (!spin.again()) {
@@ -93,14 +97,20 @@ void Engine::loop() {
   }
 }
 
-void Engine::refresh() {
-  if (generation_.load(std::memory_order_acquire) == seen_generation_) return;
-  std::vector<std::shared_ptr<Queue>> before; // let go of only after the lock
+/* Takes over the queues that were attached and detached since. False when the host has no memory for them now. */
+bool Engine::refresh() {
+  if (generation_.load(std::memory_order_acquire) == seen_generation_) return true;
+  std::vector<std::shared_ptr<Queue>> queues; // those before are let go of only after the lock
   const std::lock_guard lock(mutex_);
-  before.swap(queues_);
-  queues_ = attached_;
+  try {
+    queues = attached_;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  queues_.swap(queues);
   seen_generation_ = generation_;
   for (const auto& queue : queues_) queue->set_sleeping(false);
+  return true;
 }
 
 Queue* Engine::next() {

@@ -26,14 +26,14 @@ class Engine {
   ~Engine();
 
   void attach(const std::shared_ptr<Queue>& queue);
-  void detach(const std::shared_ptr<Queue>& queue);
+  void detach(const std::shared_ptr<Queue>& queue) noexcept;
   void ring();            // look again, if asleep
   void ring_if_blocked(); // the same, if asleep over a queue that waits for another
   void stop();            // after the command that runs
 
  private:
   void loop();
-  void refresh();
+  bool refresh();
   Queue* next();
   bool ready(Queue& queue);
   void serve(Queue& queue);

@@ -61,7 +61,7 @@ class Execution {
         ready_(queue.ready_ticks()) {}
 
   void run() {
-    if (!queue_.malformed().empty()) throw illegal(queue_.malformed());
+    if (!queue_.malformed().empty()) throw illegal(std::string(queue_.malformed()));
     switch (CommandKind(command_.kind)) {
       case CommandKind::launch: return launch();
       case CommandKind::copy_to_device: return copy_to_device();

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "emu_constants.h"
+#include "entry.h"
 #include "refusal.h"
 
 namespace emu {
@@ -41,44 +42,57 @@ Mapping reserve_window() {
 
 FreeList::FreeList(uint64_t offset, uint64_t bytes) : ranges_{{offset, bytes}}, bytes_(bytes) {}
 
-std::optional<uint64_t> FreeList::take(uint64_t bytes) {
-  for (auto it = ranges_.begin(); it != ranges_.end(); ++it) {
-    const auto [offset, length] = *it;
-    if (length < bytes) continue;
-    ranges_.erase(it);
-    if (length > bytes) ranges_.emplace(offset + bytes, length - bytes);
+FreeList::Range FreeList::take(uint64_t bytes) {
+  auto found = ranges_.begin();
+  while (found != ranges_.end() && found->second < bytes) ++found;
+  if (found == ranges_.end()) return {};
+  if (found->second == bytes) {
     bytes_ -= bytes;
-    return offset;
+    return ranges_.extract(found);
   }
-  return std::nullopt;
+  Ranges one{{found->first, bytes}}; // may throw
+  Range rest = ranges_.extract(found);
+  rest.key() += bytes;
+  rest.mapped() -= bytes;
+  ranges_.insert(std::move(rest));
+  bytes_ -= bytes;
+  return one.extract(one.begin());
 }
 
-std::vector<Extent> FreeList::take_scattered(uint64_t bytes) {
-  if (const auto whole = take(bytes)) return {{*whole, bytes}};
-  std::vector<Extent> extents;
-  while (bytes > 0) {
-    const uint64_t length = std::min(ranges_.begin()->second, bytes);
-    extents.push_back({*take(length), length});
-    bytes -= length;
+std::vector<FreeList::Range> FreeList::take_scattered(uint64_t bytes) {
+  std::vector<Range> taken(1);
+  taken.front() = take(bytes);
+  if (!taken.front().empty()) return taken;
+  try {
+    while (true) {
+      taken.back() = take(std::min(ranges_.begin()->second, bytes));
+      bytes -= taken.back().mapped();
+      if (bytes == 0) return taken;
+      taken.emplace_back();
+    }
+  } catch (...) {
+    for (Range& range : taken) {
+      if (!range.empty()) give_back(std::move(range));
+    }
+    throw;
   }
-  return extents;
 }
 
-void FreeList::give_back(Extent extent) {
-  bytes_ += extent.bytes;
-  auto next = ranges_.upper_bound(extent.offset);
+void FreeList::give_back(Range range) noexcept {
+  bytes_ += range.mapped();
+  auto next = ranges_.upper_bound(range.key());
+  if (next != ranges_.end() && range.key() + range.mapped() == next->first) {
+    range.mapped() += next->second;
+    next = ranges_.erase(next);
+  }
   if (next != ranges_.begin()) {
     const auto before = std::prev(next);
-    if (before->first + before->second == extent.offset) {
-      extent = {before->first, before->second + extent.bytes};
-      ranges_.erase(before);
+    if (before->first + before->second == range.key()) {
+      before->second += range.mapped();
+      return;
     }
   }
-  if (next != ranges_.end() && extent.offset + extent.bytes == next->first) {
-    extent.bytes += next->second;
-    ranges_.erase(next);
-  }
-  ranges_.emplace(extent.offset, extent.bytes);
+  ranges_.insert(std::move(range));
 }
 
 PhysicalMemory::PhysicalMemory(uint64_t bytes)
@@ -95,21 +109,21 @@ uint64_t PhysicalMemory::free_bytes() const {
   return free_.bytes();
 }
 
-std::vector<Extent> PhysicalMemory::take(uint64_t bytes) {
+PhysicalMemory::Pages PhysicalMemory::take(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (free_.bytes() < bytes) return {};
-  return free_.take_scattered(bytes);
+  return Pages(*this, free_.take_scattered(bytes));
 }
 
-void PhysicalMemory::give_back(const std::vector<Extent>& extents) {
-  for (const Extent& extent : extents) {
+void PhysicalMemory::give_back(std::vector<FreeList::Range>& extents) noexcept {
+  for (FreeList::Range& extent : extents) {
     // Before the pages can be taken again: fresh memory shows nobody's bytes.
-    if (fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(extent.offset),
-                  off_t(extent.bytes)) != 0) {
+    if (fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(extent.key()),
+                  off_t(extent.mapped())) != 0) {
       continue; // better lost than handed out with old contents
     }
     const std::lock_guard lock(mutex_);
-    free_.give_back(extent);
+    free_.give_back(std::move(extent));
   }
 }
 
@@ -124,57 +138,50 @@ Window::Window(PhysicalMemory& memory, uint64_t base, Quota& mappings)
   }
 }
 
-void Window::free_all() {
+void Window::free_all() noexcept {
   while (!allocations_.empty()) free(allocations_.begin()->first);
 }
 
 std::optional<uint64_t> Window::alloc(uint64_t bytes) {
   if (bytes > window_.bytes()) return std::nullopt;
   bytes = (bytes + kPage - 1) / kPage * kPage;
-  std::vector<Extent> extents = memory_.take(bytes);
-  if (extents.empty()) return std::nullopt;
-  Quota::Share mappings;
-  try {
-    mappings = Quota::Share(mappings_, extents.size());
-  } catch (...) {
-    memory_.give_back(extents);
-    throw;
-  }
-  const auto address = addresses_.take(bytes);
-  if (!address) {
-    memory_.give_back(extents);
-    return std::nullopt;
-  }
-  std::byte* at = host(*address);
-  for (const Extent& extent : extents) {
-    if (mmap(at, extent.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_.fd(), off_t(extent.offset)) ==
+  Allocation made{{}, memory_.take(bytes), {}};
+  if (!made.pages) return std::nullopt;
+  made.mappings = Quota::Share(mappings_, made.pages.extents().size());
+  auto entry = new_entry<Allocations>();
+  made.addresses = addresses_.take(bytes);
+  if (made.addresses.empty()) return std::nullopt;
+  const uint64_t address = made.addresses.key();
+  std::byte* at = host(address);
+  for (const FreeList::Range& extent : made.pages.extents()) {
+    if (mmap(at, extent.mapped(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_.fd(), off_t(extent.key())) ==
         MAP_FAILED) {
       const int error = errno;
-      unmap(*address, bytes);
-      addresses_.give_back({*address, bytes});
-      memory_.give_back(extents);
+      unmap(address, bytes);
+      addresses_.give_back(std::move(made.addresses));
       throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND,
                     format("device pages cannot be mapped on the host: mmap: %s", std::strerror(error)),
                     "use fewer, larger allocations, or raise vm.max_map_count");
     }
-    madvise(at, extent.bytes, MADV_HUGEPAGE); // where the host has it for shared memory
-    at += extent.bytes;
+    madvise(at, extent.mapped(), MADV_HUGEPAGE); // where the host has it for shared memory
+    at += extent.mapped();
   }
-  set_pages(*address, bytes, machine::kPageRead | machine::kPageWrite);
-  allocations_.emplace(*address, Allocation{bytes, std::move(extents), std::move(mappings)});
+  set_pages(address, bytes, machine::kPageRead | machine::kPageWrite);
+  entry.key() = address;
+  entry.mapped() = std::move(made);
+  allocations_.insert(std::move(entry));
   held_ += bytes;
   return address;
 }
 
-bool Window::free(uint64_t address) {
+bool Window::free(uint64_t address) noexcept {
   const auto found = allocations_.find(address);
   if (found == allocations_.end()) return false;
-  const uint64_t bytes = found->second.bytes;
+  const uint64_t bytes = found->second.addresses.mapped();
   set_pages(address, bytes, 0);
   unmap(address, bytes);
-  memory_.give_back(found->second.extents);
-  addresses_.give_back({address, bytes});
-  allocations_.erase(found);
+  addresses_.give_back(std::move(found->second.addresses));
+  allocations_.erase(found); // and its pages
   held_ -= bytes;
   return true;
 }

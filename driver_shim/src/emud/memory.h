@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "descriptor.h"
@@ -19,43 +20,69 @@
 
 namespace emu {
 
-/* A range, in bytes. */
-struct Extent {
-  uint64_t offset;
-  uint64_t bytes;
-};
-
-/* Free ranges of some space, first fit, neighbours merged. Not locked. */
+/* Free ranges of some space, first fit, neighbours merged. Not locked.
+ *
+ * A range that is taken keeps its node of the list, so that giving it back needs no memory of the host. */
 class FreeList {
+  using Ranges = std::map<uint64_t, uint64_t>; // offset -> bytes
+
  public:
+  using Range = Ranges::node_type; // key(): offset, mapped(): bytes
+
   FreeList(uint64_t offset, uint64_t bytes);
-  std::optional<uint64_t> take(uint64_t bytes);       // one range
-  std::vector<Extent> take_scattered(uint64_t bytes); // several; there must be enough
-  void give_back(Extent extent);
+  Range take(uint64_t bytes);                        // one range; empty when none is so long
+  std::vector<Range> take_scattered(uint64_t bytes); // several; there must be enough
+  void give_back(Range range) noexcept;
   uint64_t bytes() const { return bytes_; }
 
  private:
-  std::map<uint64_t, uint64_t> ranges_; // offset -> bytes
+  Ranges ranges_;
   uint64_t bytes_;
 };
 
 class PhysicalMemory {
  public:
+  /* Taken pages, which go back when this ends. */
+  class Pages {
+   public:
+    Pages() = default;
+    Pages(PhysicalMemory& memory, std::vector<FreeList::Range> extents)
+        : memory_(&memory), extents_(std::move(extents)) {}
+    Pages(Pages&& other) noexcept
+        : memory_(std::exchange(other.memory_, nullptr)), extents_(std::move(other.extents_)) {}
+    Pages& operator=(Pages&& other) noexcept {
+      std::swap(memory_, other.memory_);
+      std::swap(extents_, other.extents_);
+      return *this;
+    }
+    ~Pages() {
+      if (memory_ != nullptr) memory_->give_back(extents_);
+    }
+    explicit operator bool() const { return memory_ != nullptr; }
+    const std::vector<FreeList::Range>& extents() const { return extents_; }
+
+   private:
+    PhysicalMemory* memory_ = nullptr;
+    std::vector<FreeList::Range> extents_;
+  };
+
   explicit PhysicalMemory(uint64_t bytes); // throws Refusal
   int fd() const { return fd_.get(); }
   uint64_t total() const { return total_; }
   uint64_t free_bytes() const;
-  std::vector<Extent> take(uint64_t bytes); // empty when there is not enough
-  void give_back(const std::vector<Extent>& extents);
+  Pages take(uint64_t bytes); // none when there is not enough
 
  private:
+  void give_back(std::vector<FreeList::Range>& extents) noexcept;
+
   Descriptor fd_;
   const uint64_t total_;
   mutable std::mutex mutex_;
   FreeList free_;
 };
 
-/* Not locked: the context does that. `free` must not run beside a command of the context. */
+/* Not locked: the context does that. What throws has changed nothing; what gives back does not throw. `free` must not
+ * run beside a command of the context. */
 class Window {
  public:
   /* Addresses from `base`; its pages count as mappings of the client. Throws Refusal. */
@@ -65,18 +92,19 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   std::optional<uint64_t> alloc(uint64_t bytes); // address; nothing when physical memory is short
-  bool free(uint64_t address);                   // false: not the start of an allocation
-  void free_all();
+  bool free(uint64_t address) noexcept;          // false: not the start of an allocation
+  void free_all() noexcept;
   machine::AddressSpace space() const;
   uint64_t held_bytes() const { return held_; }
   size_t allocations() const { return allocations_.size(); }
 
  private:
   struct Allocation {
-    uint64_t bytes;
-    std::vector<Extent> extents;
+    FreeList::Range addresses;
+    PhysicalMemory::Pages pages;
     Quota::Share mappings;
   };
+  using Allocations = std::map<uint64_t, Allocation>; // by address
   void set_pages(uint64_t address, uint64_t bytes, uint8_t permission);
   void unmap(uint64_t address, uint64_t bytes);
   std::byte* host(uint64_t address) const { return static_cast<std::byte*>(window_.get()) + (address - base_); }
@@ -87,7 +115,7 @@ class Window {
   Mapping window_;
   Mapping pages_;
   FreeList addresses_;
-  std::map<uint64_t, Allocation> allocations_;
+  Allocations allocations_;
   uint64_t held_ = 0;
 };
 

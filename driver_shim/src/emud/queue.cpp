@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "emu_constants.h"
@@ -41,21 +42,22 @@ Queue::Queue(std::shared_ptr<Context> context_, uint32_t id_, emu_queue_kind kin
 }
 
 Queue::Head Queue::peek() {
-  if (peeked_) return malformed_.empty() ? Head::ready : Head::malformed;
+  if (peeked_) return malformed().empty() ? Head::ready : Head::malformed;
   const uint64_t available = header().tail.load(std::memory_order_seq_cst) - head_;
   if (available == 0) return Head::empty;
   peeked_ = true;
   if (available > constants::kRingBytes || available % kCommandGranule != 0) {
-    malformed_ = format("tail of the ring is out of range: %llu bytes past head",
-                        static_cast<unsigned long long>(available));
+    std::snprintf(malformed_, sizeof malformed_, "tail of the ring is out of range: %llu bytes past head",
+                  static_cast<unsigned long long>(available));
     return Head::malformed;
   }
   const std::byte* ring = static_cast<const std::byte*>(ring_.get()) + kRingDataOffset;
   copy_out(ring, head_, &command_, sizeof command_);
   if (command_.bytes < sizeof(Command) || command_.bytes > std::min<uint64_t>(available, kMaxCommand) ||
       command_.bytes % kCommandGranule != 0) {
-    malformed_ = format("size of a command is out of range: expected %zu to %zu and no more than is there, got %u",
-                        sizeof(Command), kMaxCommand, command_.bytes);
+    std::snprintf(malformed_, sizeof malformed_,
+                  "size of a command is out of range: expected %zu to %zu and no more than is there, got %u",
+                  sizeof(Command), kMaxCommand, command_.bytes);
     return Head::malformed;
   }
   copy_out(ring, head_ + sizeof command_, arguments_.data(), command_.bytes - sizeof command_);

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 
 #include "descriptor.h"
 #include "emu/driver.h"
@@ -38,7 +38,7 @@ class Queue {
   Head peek();                                    // copies the next command out, once
   const Command& command() const { return command_; }
   std::span<const std::byte> arguments() const;   // of the command that was peeked
-  const std::string& malformed() const { return malformed_; }
+  std::string_view malformed() const { return malformed_; } // why, or ""
   uint64_t sequence() const { return completed_.load(std::memory_order_relaxed) + 1; }
   void complete(uint64_t end_ticks);
   void set_sleeping(bool sleeping) { header().sleeping.store(sleeping, std::memory_order_seq_cst); }
@@ -64,7 +64,7 @@ class Queue {
   std::array<std::atomic<uint64_t>, 256> end_ticks_{}; // of the last commands, by sequence number
   Command command_{};
   alignas(16) std::array<std::byte, kMaxArguments> arguments_;
-  std::string malformed_;
+  char malformed_[160] = ""; // no string: the engine's thread has nobody to tell that there is no memory for it
 };
 
 } // namespace emu

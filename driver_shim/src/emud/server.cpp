@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "log.h"
@@ -72,7 +73,12 @@ void Server::run() {
       if (fd == signals_.get() || (client_process_ && fd == client_process_.get())) serving = false;
       if (fd == session_ended_.get()) reap();
       for (size_t node = 0; node < nodes_.size(); ++node) {
-        if (fd == nodes_[node].fd()) accept_client(node);
+        if (fd != nodes_[node].fd()) continue;
+        try {
+          accept_client(node);
+        } catch (const std::bad_alloc&) { // not even to tell the client
+          log("a client was turned away: %s", kNoMemory);
+        }
       }
       for (Session& session : sessions_) {
         if (fd == session.fd()) session.look();
@@ -117,8 +123,10 @@ void Server::admit(Device& device, Descriptor socket) {
     // Once: what is left to do then is the session's, whose thread may be waiting for what the client left running.
     watch(socket.get(), EPOLLRDHUP | EPOLLONESHOT);
     sessions_.emplace_back(device, std::move(socket), options_, ended);
-  } catch (const std::exception& error) { // this one goes, the others stay
-    log("a client is not served: %s", error.what());
+  } catch (const std::bad_alloc&) { // this one goes, the others stay
+    if (socket) turn_away(socket.get(), options_, kNoMemory);
+  } catch (const std::exception& error) {
+    if (socket) turn_away(socket.get(), options_, error.what()); // else the session has
   }
 }
 

@@ -11,17 +11,11 @@
 #include <new>
 #include <system_error>
 
+#include "entry.h"
 #include "log.h"
-#include "socket.h"
 
 namespace emu {
 namespace {
-
-template <typename T>
-std::vector<std::byte> payload_of(const T& value) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-  return {bytes, bytes + sizeof value};
-}
 
 /* Which fields a kind of request uses; protocol.h is the contract. */
 struct Shape {
@@ -58,14 +52,14 @@ bool works_when_lost(RequestKind kind) {
 
 } // namespace
 
-void turn_away(int socket, const Options& options, const std::string& cause) {
+void turn_away(int socket, const Options& options, std::string_view cause) {
   Welcome welcome{kWelcomeMagic, options.interface_version, EMU_ERROR_HOST, {}};
   copy_text(welcome.cause, cause);
   send_message(socket, &welcome, sizeof welcome);
   log("a client was turned away: %s", welcome.cause);
 }
 
-Session::Session(Device& device, Descriptor socket, const Options& options, std::function<void()> ended)
+Session::Session(Device& device, Descriptor&& socket, const Options& options, std::function<void()> ended)
     : device_(device), socket_(std::move(socket)), interface_version_(options.interface_version),
       handshake_seconds_(options.handshake_seconds) {
   const auto work = [this, ended = std::move(ended)] {
@@ -85,9 +79,14 @@ Session::Session(Device& device, Descriptor socket, const Options& options, std:
     ended();
   };
   try {
+    fds_.reserve(kMaxDescriptors);
+    message_.resize(sizeof(Reply));
     thread_ = std::thread(work);
   } catch (const std::system_error& error) {
     turn_away(socket_.get(), options, std::string("the device process cannot start a thread: ") + error.what());
+    throw;
+  } catch (const std::bad_alloc&) {
+    turn_away(socket_.get(), options, kNoMemory);
     throw;
   }
 }
@@ -119,10 +118,9 @@ bool Session::shake_hands() {
   socklen_t length = sizeof peer;
   if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) client_ = peer.pid;
   Hello hello{};
-  std::vector<Descriptor> fds;
   Welcome welcome{kWelcomeMagic, interface_version_, EMU_OK, {}};
   wait_at_most(handshake_seconds_); // who says nothing keeps no place
-  const ssize_t got = receive_message(socket_.get(), &hello, sizeof hello, fds);
+  const ssize_t got = receive_message(socket_.get(), &hello, sizeof hello, fds_);
   if (got <= 0) return false;
   wait_at_most(0);
   if (got != sizeof hello || hello.magic != kHelloMagic) {
@@ -141,25 +139,24 @@ bool Session::shake_hands() {
 
 void Session::serve() {
   if (!shake_hands()) return;
-  std::vector<std::byte> message;
   while (true) {
     Request request;
-    std::vector<Descriptor> fds;
-    const ssize_t got = receive_message(socket_.get(), &request, sizeof request, fds);
+    const ssize_t got = receive_message(socket_.get(), &request, sizeof request, fds_);
     if (got == 0 || (got < 0 && errno != EMSGSIZE)) return;
     Answer answer;
+    message_.resize(sizeof(Reply));
     try {
       if (got != sizeof request) {
         throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
                       format("size of a request: expected %zu bytes", sizeof request));
       }
-      check(request, fds.size());
-      answer = this->answer(request, fds);
+      check(request, fds_.size());
+      answer = this->answer(request);
     } catch (const std::bad_alloc&) {
       answer = Answer{};
       answer.reply.status = EMU_ERROR_HOST;
       answer.reply.scope = EMU_SCOPE_COMMAND;
-      copy_text(answer.reply.cause, "no memory on the host for the request");
+      copy_text(answer.reply.cause, kNoMemory);
       copy_text(answer.reply.mend, "free memory on the host of the device process");
     } catch (const Refusal& refusal) {
       answer = Answer{};
@@ -169,13 +166,17 @@ void Session::serve() {
       copy_text(answer.reply.mend, refusal.mend);
     }
     answer.reply.kind = got == sizeof request ? request.kind : 0;
-    message.resize(sizeof(Reply) + answer.payload.size());
-    std::memcpy(message.data(), &answer.reply, sizeof(Reply));
-    if (!answer.payload.empty()) {
-      std::memcpy(message.data() + sizeof(Reply), answer.payload.data(), answer.payload.size());
-    }
-    if (!send_message(socket_.get(), message.data(), message.size(), answer.fds.data(), answer.fds.size())) return;
+    fds_.clear();
+    if (answer.reply.status != EMU_OK) message_.resize(sizeof(Reply));
+    std::memcpy(message_.data(), &answer.reply, sizeof(Reply));
+    if (!send_message(socket_.get(), message_.data(), message_.size(), answer.fds.data(), answer.fd_count)) return;
   }
+}
+
+template <typename T>
+void Session::set_payload(const T& value) {
+  message_.resize(sizeof(Reply) + sizeof value);
+  std::memcpy(message_.data() + sizeof(Reply), &value, sizeof value);
 }
 
 void Session::check(const Request& request, size_t fds) const {
@@ -205,16 +206,17 @@ std::shared_ptr<Context> Session::context(const Request& request) const {
   return found->second;
 }
 
-Session::Answer Session::answer(const Request& request, std::vector<Descriptor>& fds) {
+Session::Answer Session::answer(const Request& request) {
   Answer out;
   switch (RequestKind(request.kind)) {
-    case RequestKind::device_info: out.payload = payload_of(device_.info()); break;
-    case RequestKind::telemetry: out.payload = payload_of(device_.telemetry()); break;
+    case RequestKind::device_info: set_payload(device_.info()); break;
+    case RequestKind::telemetry: set_payload(device_.telemetry()); break;
     case RequestKind::context_create: {
-      const auto made = device_.context_create(client_, request.value, quotas_);
+      auto entry = new_entry<Contexts>();
+      entry.mapped() = device_.context_create(client_, request.value, quotas_);
+      out.reply.value = entry.key() = entry.mapped()->id;
       const std::lock_guard lock(contexts_mutex_);
-      contexts_.emplace(made->id, made);
-      out.reply.value = made->id;
+      contexts_.insert(std::move(entry));
       break;
     }
     case RequestKind::context_destroy: {
@@ -225,16 +227,16 @@ Session::Answer Session::answer(const Request& request, std::vector<Descriptor>&
     }
     case RequestKind::memory_alloc: out.reply.value = context(request)->memory_alloc(request.bytes); break;
     case RequestKind::memory_free: context(request)->memory_free(request.object); break;
-    case RequestKind::memory_info: out.payload = payload_of(context(request)->memory_info()); break;
+    case RequestKind::memory_info: set_payload(context(request)->memory_info()); break;
     case RequestKind::host_register:
-      out.reply.value = context(request)->host_register(std::move(fds[0]), request.bytes);
+      out.reply.value = context(request)->host_register(std::move(fds_[0]), request.bytes);
       break;
     case RequestKind::host_unregister: context(request)->host_unregister(request.object); break;
-    case RequestKind::program_load: return program_load(request, fds[0]);
+    case RequestKind::program_load: return program_load(request, fds_[0]);
     case RequestKind::program_unload: context(request)->program_unload(request.object); break;
     case RequestKind::queue_create: return queue_create(request);
     case RequestKind::queue_destroy: context(request)->queue_destroy(request.object); break;
-    case RequestKind::fault: out.payload = payload_of(context(request)->fault()); break;
+    case RequestKind::fault: set_payload(context(request)->fault()); break;
     case RequestKind::activity_enable: context(request)->recording = request.value != 0; break;
     case RequestKind::activity_read: return activity_read(request);
   }
@@ -247,6 +249,7 @@ Session::Answer Session::queue_create(const Request& request) {
   out.reply.value = queue->id;
   out.reply.count = queue->ring_bytes();
   out.fds = {queue->ring_fd(), queue->doorbell_fd()};
+  out.fd_count = 2;
   out.keep = queue;
   return out;
 }
@@ -254,10 +257,10 @@ Session::Answer Session::queue_create(const Request& request) {
 Session::Answer Session::activity_read(const Request& request) {
   Answer out;
   const size_t capacity = std::min<uint64_t>(request.value, kActivityBatch);
-  const auto records = context(request)->take_activities(capacity, out.reply.value);
-  out.reply.count = records.size();
-  out.payload.resize(records.size() * sizeof(emu_activity));
-  if (!records.empty()) std::memcpy(out.payload.data(), records.data(), out.payload.size());
+  message_.resize(sizeof(Reply) + capacity * sizeof(emu_activity)); // before they are taken, which is for good
+  auto* const records = reinterpret_cast<emu_activity*>(message_.data() + sizeof(Reply));
+  out.reply.count = context(request)->take_activities(records, capacity, out.reply.value);
+  message_.resize(sizeof(Reply) + out.reply.count * sizeof(emu_activity));
   return out;
 }
 

@@ -3,11 +3,13 @@
 #ifndef EMU_SESSION_H
 #define EMU_SESSION_H
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -15,17 +17,19 @@
 #include "device.h"
 #include "options.h"
 #include "protocol.h"
+#include "socket.h"
 
 namespace emu {
 
 /* The answer to a client that is not served. */
-void turn_away(int socket, const Options& options, const std::string& cause);
+void turn_away(int socket, const Options& options, std::string_view cause);
+constexpr const char* kNoMemory = "no memory on the host for the request";
 
 class Session {
  public:
-  /* `ended` is called on the session's thread as the last thing it does. Where no thread is to be had the client is
-   * told, and it throws std::system_error. */
-  Session(Device& device, Descriptor socket, const Options& options, std::function<void()> ended);
+  /* `ended` is called on the session's thread as the last thing it does. Where no thread or memory is to be had the
+   * client is told, or `socket` is left as it is to tell it, and it throws. */
+  Session(Device& device, Descriptor&& socket, const Options& options, std::function<void()> ended);
   ~Session(); // joins
   void hang_up(); // the client sees end of file
   int fd() const { return socket_.get(); }
@@ -35,8 +39,8 @@ class Session {
  private:
   struct Answer {
     Reply reply{};
-    std::vector<std::byte> payload;
-    std::vector<int> fds; // owned by someone else
+    std::array<int, kMaxDescriptors> fds{}; // owned by someone else
+    size_t fd_count = 0;
     std::shared_ptr<void> keep; // ... that is kept until the answer is sent
   };
 
@@ -44,7 +48,9 @@ class Session {
   bool shake_hands();
   void wait_at_most(uint64_t seconds);
   void check(const Request& request, size_t fds) const;
-  Answer answer(const Request& request, std::vector<Descriptor>& fds);
+  Answer answer(const Request& request);
+  template <typename T>
+  void set_payload(const T& value);
   Answer activity_read(const Request& request);
   Answer queue_create(const Request& request);
   Answer program_load(const Request& request, const Descriptor& fd);
@@ -52,13 +58,16 @@ class Session {
   void forget(uint64_t context);
 
   Device& device_;
+  const std::shared_ptr<Quotas> quotas_ = std::make_shared<Quotas>();
   const Descriptor socket_;
   const uint32_t interface_version_;
   const uint64_t handshake_seconds_;
   pid_t client_ = 0;
   mutable std::mutex contexts_mutex_;
-  const std::shared_ptr<Quotas> quotas_ = std::make_shared<Quotas>();
-  std::map<uint64_t, std::shared_ptr<Context>> contexts_; // changed by the session's thread
+  using Contexts = std::map<uint64_t, std::shared_ptr<Context>>;
+  Contexts contexts_; // changed by the session's thread
+  std::vector<Descriptor> fds_;    // of the request
+  std::vector<std::byte> message_; // place for a Reply, then the payload; that it fails needs no memory
   std::atomic<bool> ended_{false};
   std::thread thread_;
 };

@@ -1,0 +1,158 @@
+/* The N-th allocation of emud fails, for N = 1, 2, 3 and on, until a client's life goes by without: who asked is told,
+ * what was asked for works when it is asked again, what gives back never fails, and nothing is left over. */
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "allocations.h"
+#include "raw.h"
+
+using namespace emu;
+using namespace emu::test;
+
+namespace {
+
+constexpr uint64_t kPage = 65536;
+constexpr uint64_t kPages = 16; // of the device
+
+std::string trace; // for what is unexpected
+
+/* A context got no memory for a command, and is lost. */
+struct Lost {};
+
+/* Asks again where the host had no memory. */
+void insist(const std::function<emu_status()>& call) {
+  emu_status status = call();
+  if (status == EMU_ERROR_HOST) {
+    SAYS(last_error().cause, "no memory on the host");
+    if (last_error().scope >= EMU_SCOPE_CONTEXT && last_error().command != 0) throw Lost();
+    status = call();
+  }
+  expect_status(status, EMU_OK, (trace + "what was asked again").c_str(), __FILE__, __LINE__);
+}
+
+void use(emu_context* context) {
+  emu_queue *queue = nullptr, *other = nullptr;
+  emu_program* program = nullptr;
+  void* pinned = nullptr;
+  uint64_t pages[kPages] = {}, scattered = 0, sequence = 0;
+  emu_buffer binary{};
+  OK(api->assemble(kStore.data(), kStore.size(), &binary));
+  insist([&] { return api->program_load(context, binary.data, binary.bytes, &program); });
+  api->buffer_release(&binary);
+  for (uint64_t& page : pages) insist([&] { return api->memory_alloc(context, kPage, &page); });
+  for (size_t i = 0; i < kPages; i += 2) OK(api->memory_free(context, pages[i]));
+  insist([&] { return api->memory_alloc(context, kPages / 2 * kPage, &scattered); });
+  insist([&] { return api->host_alloc(context, 4096, &pinned); });
+  insist([&] { return api->queue_create(context, EMU_QUEUE_COMPUTE, 0, &queue); });
+  insist([&] { return api->queue_create(context, EMU_QUEUE_COPY, 0, &other); });
+  insist([&] { return api->activity_enable(context, 1); });
+  const struct { uint64_t address, value; } args{scattered, 0xdecafbad};
+  OK(api->queue_launch(queue, program, kOneBlock, &args, sizeof args, 0, &sequence));
+  OK(api->queue_wait(other, queue, sequence, nullptr));
+  OK(api->queue_copy_from_device(other, pinned, scattered, 4, 0, &sequence));
+  insist([&] { return api->queue_synchronize(other, sequence, UINT64_MAX); });
+  CHECK(*static_cast<uint32_t*>(pinned) == 0xdecafbad);
+  emu_activity activities[8];
+  size_t count = 0;
+  uint64_t dropped = 0;
+  insist([&] { return api->activity_read(context, activities, 8, &count, &dropped); });
+  CHECK(count + dropped == 3);
+  OK(api->queue_destroy(queue));
+  OK(api->host_free(context, pinned));
+  OK(api->program_unload(program));
+  OK(api->memory_free(context, scattered));
+}
+
+void live() {
+  emu_device* device = nullptr;
+  insist([&] { return api->device_open(0, &device); });
+  for (bool done = false; !done;) {
+    emu_context* context = nullptr;
+    insist([&] { return api->context_create(device, &context); });
+    try {
+      use(context);
+      done = true;
+    } catch (const Lost&) {
+    }
+    OK(api->context_destroy(context));
+  }
+  api->device_close(device);
+}
+
+/* A client that ends its connection, and leaves everything to emud. */
+void leave() {
+  const auto greet = [](Descriptor& socket) {
+    socket = connect_raw();
+    return shake(socket.get(), kHelloMagic, EMU_DRIVER_INTERFACE);
+  };
+  Descriptor socket;
+  Welcome welcome = greet(socket);
+  if (welcome.status == EMU_ERROR_HOST) {
+    SAYS(welcome.cause, "no memory on the host");
+    welcome = greet(socket);
+  }
+  CHECK(welcome.status == EMU_OK);
+  const auto insist_on = [&](RequestKind kind, uint64_t context, uint64_t bytes) {
+    Reply reply = ask(socket.get(), kind, context, 0, 0, bytes).reply;
+    if (reply.status == EMU_ERROR_HOST) {
+      SAYS(reply.cause, "no memory on the host");
+      reply = ask(socket.get(), kind, context, 0, 0, bytes).reply;
+    }
+    CHECK(reply.status == EMU_OK);
+    return reply.value;
+  };
+  const uint64_t context = insist_on(RequestKind::context_create, 0, 0);
+  insist_on(RequestKind::memory_alloc, context, kPage);
+  insist_on(RequestKind::queue_create, context, 0);
+}
+
+/* Memory of the device and of clients that a process maps. */
+uint64_t mapped(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/maps");
+  uint64_t count = 0;
+  for (std::string line; std::getline(file, line);) count += line.find("/memfd:emu-") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+uint64_t descriptors(int pid) {
+  const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
+  return uint64_t(std::distance(begin(all), end(all)));
+}
+
+} // namespace
+
+CASE(allocation_failures) {
+  const std::string path = folder() + "/allocations";
+  std::ofstream(path) << std::string(sizeof(Allocations), '\0');
+  setenv(kAllocationsFile, path.c_str(), 1);
+  Allocations& allocations = *map_allocations(path.c_str());
+  const Served device({"--memory", std::to_string(kPages * kPage), "--threads", "2"});
+  live();
+  leave();
+  CHECK(eventually([&] { return mapped(device.pid()) == 0; }));
+  const auto idle = [&] { return std::pair(allocations.live.load(), descriptors(device.pid())); };
+  auto before = idle();
+  // Buffers that grow once have grown: what is there stays the same from one life to the next.
+  CHECK(eventually([&] { return std::exchange(before, idle()) == before; }));
+  uint64_t number = 0;
+  for (bool failed = true; failed;) {
+    allocations.count = 0;
+    allocations.fail_at = ++number;
+    trace = "allocation " + std::to_string(number) + " fails: ";
+    live();
+    leave();
+    failed = allocations.count >= number;
+    allocations.fail_at = 0;
+    CHECK(is_running(device.pid()));
+    if (!eventually([&] { return idle() == before && mapped(device.pid()) == 0; }, 5)) {
+      fail(__FILE__, __LINE__,
+           "allocation " + std::to_string(number) + ": expected " + std::to_string(before.first) + " live and " +
+               std::to_string(before.second) + " descriptors as before, got " + std::to_string(idle().first) + " and " +
+               std::to_string(idle().second) + ", and " + std::to_string(mapped(device.pid())) + " mappings");
+    }
+  }
+  CHECK(number > 50); // they are counted
+  std::printf("%llu allocations failed, one at a time\n", static_cast<unsigned long long>(number - 1));
+}
