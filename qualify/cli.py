@@ -1,7 +1,8 @@
 """The command line. It alone prints and exits.
 
 Exit status: 0 for a claim (and for what only shows), 1 for a refusal, that of
-`qualify.errors` where something could not be found out, 130 and 143 after an interrupt.
+`qualify.errors` where something could not be found out, 70 for a fault of this program,
+130 and 143 after an interrupt. An error is a JSON object too where `--json` was asked for.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from qualify.verdict import decide as decide_verdict
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+FAULT_OF_OURS = 70  # sysexits.h: internal software error
 
 Json = Annotated[bool, typer.Option("--json", help="print JSON instead of tables")]
 Tier = Annotated[str, typer.Option(help="a tier of matrix/gates.toml")]
@@ -208,8 +211,14 @@ def main() -> None:
         with _stopping(), host_errors("cannot go on"):
             app()
     except QualifyError as error:
+        if "--json" in sys.argv:
+            _print_json({"error": str(error), "status": error.exit_status})
         err.print(f"error: {error}", markup=False)
         sys.exit(error.exit_status)
+    except Exception:
+        err.print_exception()
+        err.print("error: a fault of qualify itself: please report it with the lines above")
+        sys.exit(FAULT_OF_OURS)
     except _Stopped as stopped:
         err.print("stopped; what was finished is kept, and the next run goes on from there")
         sys.exit(128 + int(stopped.args[0]))

@@ -84,6 +84,8 @@ _MENDS = {
     errno.ENOSPC: f"Free some disk, or name folders on a larger one {_ELSEWHERE}",
     errno.EROFS: f"Name folders that can be written {_ELSEWHERE}",
 }
+_NO_FOLDER = f"Name another folder {_ELSEWHERE}"
+_MENDS |= dict.fromkeys((errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP), _NO_FOLDER)
 _MENDS |= {errno.EPERM: _MENDS[errno.EACCES], errno.EDQUOT: _MENDS[errno.ENOSPC]}
 
 

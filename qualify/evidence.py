@@ -40,7 +40,9 @@ Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 DISK_FULL = "No space left on device"
-"""What the C library says of it: a message with this blames the room and not the check."""
+"""What the C library says of it: in a room of which the disk was full, a message with this
+blames the room and not the check."""
+FULL = "the disk of the room is full"
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -238,7 +240,9 @@ def read_all(folder: Path) -> dict[str, bytes]:
     """Every record file of an evidence folder: the digest in its name, and its bytes."""
     files = sorted((folder / "records").glob("*.json"))
     return {
-        file.stem: file.read_bytes() for file in files if re.fullmatch("[0-9a-f]{64}", file.stem)
+        file.stem: file.read_bytes()
+        for file in files
+        if re.fullmatch("[0-9a-f]{64}", file.stem) and file.is_file()
     }
 
 

@@ -31,6 +31,7 @@ from qualify.report import Report
 from qualify.room import Room, RoomSpec, open_room
 
 REPORT = "report.jsonl"
+BLOCKS_LEFT = 16  # of 4 KiB: what fails for want of space has left less than what it wanted
 CODE = (
     *("gate", "report", "outcome", "evidence", "process", "room", "mounts"),
     *("container", "sandbox", "sandbox_init", "plain"),
@@ -108,7 +109,7 @@ def run(inputs: Inputs) -> Record:
     started = _now()
     processes: list[Completed] = []
     faults: list[Fault] = []
-    written = b""
+    written, full = b"", False
     try:
         with _copied(inputs) as (wheels, suite), open_room(inputs.room) as room:
             installed = room.install(wheels)
@@ -116,15 +117,33 @@ def run(inputs: Inputs) -> Record:
             if installed.ok:
                 ended, written = _run_suite(room, suite, inputs)
                 processes.append(ended)
+            full = _is_full(room)
     except RoomError as error:
         faults.append(Fault(layer=Layer.PIPELINE, what=str(error)))
     try:
         facts = report.parse(written)
-    except EvidenceError as error:
+    except (EvidenceError, OverflowError, RecursionError) as error:
         facts = Report()
         faults.append(Fault(layer=Layer.PIPELINE, what=str(error)))
-    faults += judge_run(processes, facts, inputs.gate.timeout_seconds, died=bool(faults))
-    return evidence.record(
+    faults += judge_run(processes, facts, inputs.gate.timeout_seconds, died=bool(faults), full=full)
+    try:
+        return _record(inputs, facts, faults, processes, started)
+    except (EvidenceError, OverflowError, RecursionError) as error:
+        # What checks said can be more than a record can hold: a gate is not lost for it.
+        what = f"what the checks wrote cannot be kept: {error}"
+        faults.append(Fault(layer=Layer.PIPELINE, what=what))
+        return _record(inputs, Report(), faults, processes, started)
+
+
+def _record(
+    inputs: Inputs,
+    facts: Report,
+    faults: list[Fault],
+    processes: list[Completed],
+    started: datetime.datetime,
+) -> Record:
+    """The record, which is proved to be one that can be read again."""
+    made = evidence.record(
         inputs.digests,
         Predicate(
             schema=1,
@@ -149,6 +168,7 @@ def run(inputs: Inputs) -> Record:
             tool=__version__,
         ),
     )
+    return evidence.decode(evidence.encode(made))
 
 
 @contextmanager
@@ -181,8 +201,10 @@ def _run_suite(room: Room, suite: Path, inputs: Inputs) -> tuple[Completed, byte
     """Copy the suite in, run it, and bring back what it wrote, which may be nothing."""
     folder = room.put(suite)
     words = [room.python, "-m", "pytest", inputs.suite.folder, "--report", REPORT]
-    words += ["--device", inputs.cell.device]
-    ended = room.run(words, cwd=folder, timeout=inputs.gate.timeout_seconds)
+    words += ["--device", inputs.cell.device, "-p", "pytest_timeout"]
+    # What is judged brings no plugin of its own to the judge.
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ended = room.run(words, cwd=folder, env=alone, timeout=inputs.gate.timeout_seconds)
     try:
         return ended, room.get(f"{folder}/{REPORT}")
     except RoomError as error:
@@ -192,17 +214,26 @@ def _run_suite(room: Room, suite: Path, inputs: Inputs) -> tuple[Completed, byte
         raise RoomError(f"the room no longer answers: {error}") from error
 
 
+def _is_full(room: Room) -> bool:
+    """Whether the room's disk has no block left. What a program says of it proves nothing."""
+    free = room.run(["stat", "--file-system", "--format=%a", room.work], timeout=60).stdout.strip()
+    return free.isdigit() and int(free) < BLOCKS_LEFT
+
+
 def judge_run(
-    processes: list[Completed], facts: Report, timeout: int, *, died: bool
+    processes: list[Completed], facts: Report, timeout: int, *, died: bool, full: bool
 ) -> list[Fault]:
-    """What kept the gate from its end, from its processes (installation, suite) and its report."""
+    """What kept the gate from its end, from its processes (installation, suite) and its report.
+
+    `full`: the room's disk was, at the end.
+    """
     faults = [
         Fault(layer=Layer.PIPELINE, what=f"cannot be collected: {_last_line(what)} ({where})")
         for where, _, what in (fault.partition(": ") for fault in facts.faults)
     ]
     outputs = [f"{done.stdout}\n{done.stderr}" for done in processes]
-    if any(evidence.DISK_FULL in text for text in (*outputs, *(a.message for a in facts.attempts))):
-        faults.append(Fault(layer=Layer.PIPELINE, what="the disk of the room is full"))
+    if full and not (facts.end == 0 and processes[-1].ok):
+        faults.append(Fault(layer=Layer.PIPELINE, what=evidence.FULL))
     elif processes and processes[-1].timed_out:
         faults.append(Fault(layer=Layer.PIPELINE, what=f"the gate did not end in {timeout} s"))
     elif len(processes) == 1 and not processes[0].ok:
@@ -212,6 +243,9 @@ def judge_run(
         what = f"the gate's process ended with status {processes[-1].status} before its end"
         said = _last_line(outputs[-1])
         faults.append(Fault(layer=Layer.PIPELINE, what=f"{what}: {said}" if said else what))
+    elif facts.end is not None and processes and processes[-1].status != facts.end:
+        what = f"the gate ended with {facts.end}, and its process with {processes[-1].status} then"
+        faults.append(Fault(layer=Layer.PIPELINE, what=what))
     return faults
 
 

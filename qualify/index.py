@@ -3,8 +3,9 @@
 `index.jsonl` has one line a record; each names the sha256 of the line before it. The head,
 `index.head.json`, is a DSSE envelope, signed with an ed25519 key, over the number of lines
 and the sha256 of the last one. So a line that is edited, removed, moved or cut off is
-found. Lines after those that the head counts are what an interrupted append left: they
-count for nothing and the next append removes them.
+found. Whole lines after those that the head counts are what an append left that was
+interrupted before it signed, or tell of an older head that was put back: no verdict is given
+over them, and the next append counts them. Half a line counts for nothing and is removed.
 
 What this can't see: an index and its head put back *together* to an earlier state. Whoever
 publishes keeps the head's digest elsewhere (a verdict names it).
@@ -77,8 +78,13 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     key_id: str = ""
     head: str = ""
     """The sha256 of the last line that the head counts."""
+    pending: tuple[Entry, ...] = ()
+    """Whole lines that follow, and that the head does not count: what an append leaves that was
+    interrupted before it signed, or a head that was put back."""
+    tip: str = FIRST
+    """The sha256 of the last line of all."""
     unfinished: int = 0
-    """Bytes that an interrupted append left behind the last line that counts."""
+    """Bytes behind it that an interrupted append left."""
 
 
 def verify(lines: bytes, head: bytes | None, public: bytes | None) -> Index:
@@ -89,31 +95,46 @@ def verify(lines: bytes, head: bytes | None, public: bytes | None) -> Index:
         return Index(problems=(f"the index has no {'head' if head is None else 'public key'}",))
     try:
         signed, key_id = _open(head, public)
-    except (ValueError, KeyError, TypeError, AttributeError, SigningError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SigningError) as error:
         return Index(problems=(f"the index's head is not signed by its key: {error}",))
     whole = lines.split(b"\n")[:-1]
     if len(whole) < signed.count:
         what = f"the index is cut off: expected {signed.count} lines, got {len(whole)}"
         return Index(problems=(what,), key_id=key_id)
+    entries, problem = _follow(whole)
+    if problem and len(entries) < signed.count:
+        return Index(problems=(problem,), key_id=key_id)
+    counted = whole[: signed.count]
+    head_line = digest(counted[-1]) if counted else FIRST
+    if head_line != signed.last:
+        what = "the index's last line is not the one that the head names"
+        return Index(problems=(what,), key_id=key_id)
+    good = whole[: len(entries)]
+    return Index(
+        entries=tuple(entries[: signed.count]),
+        key_id=key_id,
+        head=head_line,
+        pending=tuple(entries[signed.count :]),
+        tip=digest(good[-1]) if good else FIRST,
+        unfinished=len(lines) - sum(len(line) + 1 for line in good),
+    )
+
+
+def _follow(lines: list[bytes]) -> tuple[list[Entry], str]:
+    """The entries from the first line on, as far as each follows the one before, and what ends
+    them."""
     entries: list[Entry] = []
     previous = FIRST
-    for number, line in enumerate(whole[: signed.count], 1):
+    for number, line in enumerate(lines, 1):
         try:
             entry = msgspec.json.decode(line, type=Entry)
         except msgspec.DecodeError as error:
-            return Index(problems=(f"index line {number}: {error}",), key_id=key_id)
+            return entries, f"index line {number}: {error}"
         if entry.previous != previous or entry.sequence != number:
-            what = f"index line {number} does not follow the line before it"
-            return Index(problems=(what,), key_id=key_id)
+            return entries, f"index line {number} does not follow the line before it"
         entries.append(entry)
         previous = digest(line)
-    if previous != signed.last:
-        what = "the index's last line is not the one that the head names"
-        return Index(problems=(what,), key_id=key_id)
-    counted = sum(len(line) + 1 for line in whole[: signed.count])
-    return Index(
-        entries=tuple(entries), key_id=key_id, head=previous, unfinished=len(lines) - counted
-    )
+    return entries, ""
 
 
 def read(folder: Path) -> Index:
@@ -125,10 +146,17 @@ def read(folder: Path) -> Index:
 
 
 def require(folder: Path) -> None:
-    """Raise EvidenceError where `append` would: before hours of work, not after it."""
+    """Raise EvidenceError where `append` would: before hours of work, not after it.
+
+    An append that was interrupted before it signed is finished.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
-        _whole(folder, _signer(folder))
+        signer = _signer(folder)
+        index = _whole(folder, signer)
+        if index.pending:
+            count = len(index.entries) + len(index.pending)
+            _write_head(folder, signer, Head(count=count, last=index.tip))
 
 
 def append(
@@ -146,10 +174,9 @@ def append(
             write_whole(path, b"")
             _write_head(folder, signer, Head(count=0, last=FIRST))
         index = _whole(folder, signer)
-        previous = index.head or FIRST
         entry = Entry(
-            sequence=len(index.entries) + 1,
-            previous=previous,
+            sequence=len(index.entries) + len(index.pending) + 1,
+            previous=index.tip,
             record=record,
             key=key,
             cell=cell,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +32,13 @@ def read(path: Path) -> Shown:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error}") from error
+    if re.fullmatch("[0-9a-f]{64}", path.stem) and (got := evidence.digest(data)) != path.stem:
+        raise InputError(
+            f"{path} was changed after it was written",
+            expected="bytes with the digest that is its name",
+            got=got,
+            mend="Restore it, or run the gate again",
+        )
     try:
         return msgspec.json.decode(data, type=Verdict)
     except msgspec.DecodeError:

@@ -121,6 +121,13 @@ class _Court:
         """Rules 1 and 2."""
         for problem in index.problems:
             self.refuse(Layer.EVIDENCE, problem, "restore the evidence, or start it anew")
+        if index.pending:
+            self.refuse(
+                Layer.EVIDENCE,
+                f"the head does not count the last {len(index.pending)} of the index's lines: an "
+                "append was interrupted, or an older head was put back",
+                "run the gates: that finishes the append",
+            )
         trusted = self.policy.trusted_keys
         if trusted and index.key_id not in trusted:
             self.refuse(
@@ -228,6 +235,14 @@ class _Court:
             self.refuse(
                 Layer.PIPELINE,
                 f"the gate did not reach its end: pytest's status is {status}",
+                "see the record's processes for how it ended",
+                gate=gate.number,
+                room=room,
+            )
+        if problem := _ended_otherwise(record):
+            self.refuse(
+                Layer.PIPELINE,
+                problem,
                 "see the record's processes for how it ended",
                 gate=gate.number,
                 room=room,
@@ -446,13 +461,30 @@ def _ended(record: Record) -> bool:
     return record.predicate.end in (0, 1) and not record.predicate.faults
 
 
+def _ended_otherwise(record: Record) -> str:
+    """What contradicts the end that the gate wrote down: its process, or its outcomes."""
+    predicate = record.predicate
+    if not _ended(record):
+        return ""  # a reason of its own
+    status = predicate.processes[-1].status if predicate.processes else None
+    if status != predicate.end:
+        return (
+            f"the gate wrote that it ends with {predicate.end}, and its process did with {status}"
+        )
+    if predicate.end == 1 and all(r.outcome is Outcome.PASSED for r in predicate.results):
+        return "the gate wrote that something failed, and every check passed"
+    return ""
+
+
 def _blames(record: Record) -> bool:
     """Whether a check went wrong for a reason that is not the room's full disk.
 
     A killed room brings no report back, so its record has no attempts.
     """
+    full = any(fault.what == evidence.FULL for fault in record.predicate.faults)
     return any(
-        attempt.outcome is not Outcome.PASSED and evidence.DISK_FULL not in attempt.message
+        attempt.outcome is not Outcome.PASSED
+        and not (full and evidence.DISK_FULL in attempt.message)
         for attempt in record.predicate.attempts
     )
 

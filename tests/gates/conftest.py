@@ -138,8 +138,9 @@ class Protocol:
     def write(self, **event: Any) -> None:
         if self.file is None:
             return
-        line = json.dumps(event, allow_nan=False) + "\n"
-        data = line.encode()
+        # Half of a surrogate pair is no character, and a reader refuses the whole line for it.
+        text = json.dumps(event, allow_nan=False, ensure_ascii=False) + "\n"
+        data = text.encode(errors="replace")
         while data:
             data = data[os.write(self.file, data) :]
         os.fsync(self.file)

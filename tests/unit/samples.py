@@ -227,7 +227,9 @@ def make_record(
         results=evidence.results(facts.planned, facts.attempts),
         end=facts.end,
         faults=(),
-        processes=(Completed(argv=("pytest",), status=0, stdout="", stderr="", seconds=1.0),),
+        processes=(
+            Completed(argv=("pytest",), status=facts.end or 0, stdout="", stderr="", seconds=1.0),
+        ),
         started=NOW,
         finished=NOW,
         tool="0.1.0",

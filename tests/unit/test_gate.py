@@ -101,20 +101,22 @@ def done(status: int = 0, out: str = "", timed_out: bool = False) -> Completed:
 
 ENDED = report.parse(jsonl(events(check("gate0.a.one"))))
 CRASHED = report.parse(jsonl(events(check("gate0.a.one", ""), end=None)))
-FULL = report.parse(
-    jsonl(events(check("gate0.a.one", "failed"))).replace(b"why", b"No space left on device")
-)
 
 
 @pytest.mark.parametrize(
     ("processes", "facts", "layer", "what"),
     [
         ([done(), done()], ENDED, None, ""),
-        ([done(), done(1)], ENDED, None, ""),
         ([done(), done(-11, "a\nSegmentation fault\n")], CRASHED, Layer.PIPELINE, "-11"),
         ([done(), done(1, timed_out=True)], CRASHED, Layer.PIPELINE, "did not end in 9 s"),
-        ([done(), done(3, "OSError: No space left on device")], CRASHED, Layer.PIPELINE, "disk"),
-        ([done(), done(1)], FULL, Layer.PIPELINE, "disk"),
+        (
+            [done(), done(3, "OSError: No space left on device")],
+            CRASHED,
+            Layer.PIPELINE,
+            "status 3",
+        ),
+        ([done(), done(0, "No space left on device")], ENDED, None, ""),
+        ([done(), done(-11)], ENDED, Layer.PIPELINE, "ended with 0, and its process with -11"),
         ([done(1, "ERROR: no torch")], Report(), Layer.PACKAGE, "do not install: ERROR: no torch"),
         (
             [done(), done(2)],
@@ -125,7 +127,7 @@ FULL = report.parse(
     ],
 )
 def test_faults(processes: list[Completed], facts: Report, layer: Layer | None, what: str) -> None:
-    faults = gate.judge_run(processes, facts, 9, died=False)
+    faults = gate.judge_run(processes, facts, 9, died=False, full=False)
     assert len(faults) == (layer is not None)
     for fault in faults:
         assert fault.layer is layer
@@ -133,7 +135,18 @@ def test_faults(processes: list[Completed], facts: Report, layer: Layer | None, 
 
 
 def test_a_room_that_died_has_its_reason_already() -> None:
-    assert gate.judge_run([done()], Report(), 9, died=True) == []
+    assert gate.judge_run([done()], Report(), 9, died=True, full=False) == []
+
+
+@pytest.mark.parametrize(
+    ("processes", "facts", "faults"),
+    [([done(), done(3)], CRASHED, 1), ([done(1)], Report(), 1), ([done(), done()], ENDED, 0)],
+)
+def test_a_full_disk_is_seen_at_the_disk(
+    processes: list[Completed], facts: Report, faults: int
+) -> None:
+    found = gate.judge_run(processes, facts, 9, died=False, full=True)
+    assert [fault.what for fault in found] == [evidence.FULL] * faults
 
 
 def test_the_host_has_facts() -> None:

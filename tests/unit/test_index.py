@@ -150,9 +150,11 @@ def test_an_append_that_was_interrupted_before_the_head(
         patch.setattr(index, "_write_head", interrupt)
         with pytest.raises(KeyboardInterrupt):
             add(folder, "d")
-    assert len(index.read(folder).entries) == 3
-    assert add(folder, "e").sequence == 4
-    assert [entry.record[0] for entry in index.read(folder).entries] == ["a", "b", "c", "e"]
+    found = index.read(folder)
+    assert len(found.entries) == 3 and [entry.record[0] for entry in found.pending] == ["d"]
+    assert add(folder, "e").sequence == 5
+    found = index.read(folder)
+    assert "".join(entry.record[0] for entry in found.entries) == "abcde" and not found.pending
 
 
 def test_a_first_append_that_was_interrupted(

@@ -20,12 +20,13 @@ from samples import (
     waiver,
 )
 
-from qualify import index
+from qualify import evidence, index
 from qualify.claim import Verdict
 from qualify.engine import RoomKind
 from qualify.errors import InputError
 from qualify.evidence import Fault
 from qualify.matrix import EvidenceKind, Layer
+from qualify.process import Completed
 
 
 @pytest.fixture
@@ -343,6 +344,37 @@ def test_what_a_full_disk_did_to_a_check_is_forgotten_by_a_better_run(world: Wor
     world.fill()
     lines = events(check("gate0.a.one", "failed"), end=None)
     lines[-1]["message"] = "OSError: [Errno 28] No space left on device"
-    world.add(jsonl(lines))
+    world.add(jsonl(lines), faults=(Fault(layer=Layer.PIPELINE, what=evidence.FULL),))
     world.add(jsonl(events(check("gate0.a.one"))))
     assert world.decide().claim
+    world.add(jsonl(lines))  # the check said so, and the disk was not full
+    assert not world.decide().claim
+
+
+def test_a_process_that_ended_otherwise_than_it_wrote_is_refused(world: World) -> None:
+    crashed = Completed(argv=("pytest",), status=-11, stdout="", stderr="", seconds=1.0)
+    world.fill()
+    assert world.decide().claim
+    for processes in ((crashed,), ()):
+        other = World(world.folder / f"{len(processes)}").fill()
+        other.add(jsonl(events(check("gate0.a.one"))), processes=processes)
+        status = "-11" if processes else "None"
+        (reason,) = other.decide().reasons
+        assert (
+            reason.what == f"the gate wrote that it ends with 0, and its process did with {status}"
+        )
+
+
+def test_a_failure_that_no_check_knows_of_is_refused(world: World) -> None:
+    world.fill(gate0=events(check("gate0.a.one"), end=1))
+    assert "something failed, and every check passed" in world.decide().reasons[0].what
+
+
+def test_an_older_head_that_is_put_back_is_refused(world: World) -> None:
+    world.fill()
+    head = (world.folder / index.HEAD).read_bytes()
+    world.add(jsonl(events(check("gate0.a.one", "failed"))))
+    (world.folder / index.HEAD).write_bytes(head)
+    assert "does not count the last 1 of the index's lines" in world.decide().reasons[0].what
+    index.require(world.folder)
+    assert any(r.check == "gate0.a.one" for r in world.decide().reasons), "it counts again"
