@@ -28,7 +28,12 @@ from qualify.stage import Stages, cache_root
 from qualify.verdict import decide as decide_verdict
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
-out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+PIPE_COLUMNS = 200  # nobody's terminal bounds a pipe, and a name that is cut can't be searched
+out = Console(
+    highlight=False,
+    soft_wrap=not sys.stdout.isatty(),
+    width=None if sys.stdout.isatty() else PIPE_COLUMNS,
+)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 FAULT_OF_OURS = 70  # sysexits.h: internal software error

@@ -57,9 +57,17 @@ def _room() -> Finding:
         what="rooms",
         ok=found.has_images,
         found=found.note,
-        mend="without a container engine the best tier is experimental: apt install docker.io",
+        mend=f"without a container engine the best tier is experimental: {_engine_mend(found)}",
         needed=False,
     )
+
+
+def _engine_mend(found: Engine) -> str:
+    if "may not open" in found.note:
+        return "add this user to the engine's group (usermod -aG docker NAME), and log in again"
+    if shutil.which("dockerd"):
+        return "start the one that is here (as root: dockerd &)"
+    return "apt install docker.io"
 
 
 def _git() -> Finding:

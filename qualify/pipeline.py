@@ -44,6 +44,13 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_matrix(tree: Path) -> Matrix:
     folder = tree / "matrix"
+    if not folder.is_dir():
+        raise InputError(
+            f"{tree.resolve()} is no checkout",
+            expected="a folder that has matrix/",
+            got="none",
+            mend="Run this in a checkout, or pass --tree",
+        )
     return Matrix(
         gates=load(folder / "gates.toml", Gates),
         policy=load(folder / "policy.toml", Policy),

@@ -21,7 +21,7 @@ from qualify import process
 from qualify.content import code_of, sha256_of
 from qualify.errors import HostError, InputError
 from qualify.interpreter import Interpreter
-from qualify.stage import Stages
+from qualify.stage import Stages, remove_tree
 
 DOWNLOAD_SECONDS = 3600
 REQUIREMENTS = "requirements.txt"
@@ -93,7 +93,11 @@ def _download(
     # pip prefers a local file to the same version of an index, so this saves the download.
     for other in others:
         words += ["--find-links", other]
-    done = process.run(words, timeout=DOWNLOAD_SECONDS)
+    # pip unpacks gigabytes, and one that is killed leaves them: here they go with the stage.
+    scratch = folder / ".pip"
+    scratch.mkdir()
+    done = process.run(words, env={**os.environ, "TMPDIR": str(scratch)}, timeout=DOWNLOAD_SECONDS)
+    remove_tree(scratch)
     if not done.ok:
         raise HostError(
             f"pip could not download the closure of torch for Python {interpreter.minor}",
