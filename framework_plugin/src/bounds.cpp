@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -12,84 +13,123 @@
 namespace emu {
 namespace {
 
+constexpr int kOperatorBits = 16;  // of `told`; the launch's number is above
+
+struct Record {
+  emurt_stream stream;
+  uint64_t address;
+  int launching = 0;                                   // programs that have the address and are not launched yet
+  std::array<uint64_t, BoundsRecord::kEntries> told{};  // to the user already
+};
+
 struct State {
   std::mutex mutex;
-  uint64_t address = 0;
-  emurt_event alive = nullptr;         // stale, with the memory, once the device was reset
-  std::vector<emurt_stream> unchecked;  // streams with a program that may have written the record
+  std::vector<Record> records;
+  emurt_stream reader = nullptr;  // of its own, so that reading waits for nobody's work
+  uint64_t launches = 0;
 };
 State& state(int device) {
   static auto* all = new std::array<State, kMaxDevices>();
   return (*all)[static_cast<size_t>(device)];
 }
 
-bool usable(const State& s) {
-  int32_t done = 0;
-  return s.alive != nullptr && api().event_query(s.alive, &done) == EMURT_OK;
+std::vector<Record>::iterator find(State& s, emurt_stream stream) {
+  return std::find_if(s.records.begin(), s.records.end(), [&](const Record& r) { return r.stream == stream; });
 }
 
-void make(int device, State& s) {
-  s.unchecked.clear();
-  s.alive = nullptr;
-  const emurt_stream stream = current_stream(device);
-  check(api().memory_alloc(device, sizeof(BoundsRecord), stream, &s.address), "memory allocation");
-  check(api().fill(device, stream, s.address, 0, sizeof(BoundsRecord)), "fill");
-  check(api().stream_synchronize(device, stream), "fill");  // any stream may write it from here on
-  check(api().event_create(device, 0, &s.alive), "making an event");
+// What was made before a reset of the device is gone with it.
+void drop_stale(int device, State& s) {
+  const auto stale = [](const Record& r) { return api().memory_check(r.address) != EMURT_OK; };
+  s.records.erase(std::remove_if(s.records.begin(), s.records.end(), stale), s.records.end());
+  if (s.reader != nullptr && api().stream_id(device, s.reader) == UINT64_MAX) s.reader = nullptr;
 }
 
-// With the mutex held. The record is empty again afterwards.
-void read(int device, const State& s) {
-  if (!usable(s)) return;
-  const emurt_stream stream = current_stream(device);
+BoundsRecord read(int device, State& s, const Record& record) {
+  if (s.reader == nullptr) check(api().stream_create(device, 0, &s.reader), "making a stream");
   BoundsRecord found{};
-  check(api().copy(device, stream, EMURT_COPY_FROM_DEVICE, &found, s.address, 0, sizeof found), "copy from the device");
-  if (found.operation == 0) return;
-  check(api().fill(device, stream, s.address, 0, sizeof found), "fill");
-  check(api().stream_synchronize(device, stream), "fill");
-  TORCH_CHECK_INDEX(false, "emu: aten::", counter_name(found.operation), ": index ", found.index,
-                    " is out of bounds for a dimension of size ", found.bound,
-                    "; that element was left out. EMURT_BLOCKING=1 makes the failing call itself raise");
+  check(api().copy(device, s.reader, EMURT_COPY_FROM_DEVICE, &found, record.address, 0, sizeof found),
+        "copy from the device");
+  return found;
+}
+
+// The entry that was told first and is not known to the user yet, or -1.
+int news(const Record& record, const BoundsRecord& found) {
+  int entry = -1;
+  for (int k = 0; k < BoundsRecord::kEntries; ++k)
+    if (found.told[k] != 0 && found.told[k] != record.told[static_cast<size_t>(k)] &&
+        (entry < 0 || found.told[k] < found.told[entry]))
+      entry = k;
+  return entry;
+}
+
+// On the record's own stream: a launch under way may write its entry again, one that comes later finds it empty.
+void clear(int device, Record& record, const BoundsRecord& found) {
+  for (size_t k = 0; k < record.told.size(); ++k)
+    if (found.told[k] != 0) record.told[k] = found.told[k];
+  check(api().fill(device, record.stream, record.address + offsetof(BoundsRecord, told), 0, sizeof found.told), "fill");
 }
 
 }  // namespace
 
-uint64_t bounds_record(int device) {
+BoundsLaunch::BoundsLaunch(int device) : device_(device), stream_(current_stream(device)) {
   State& s = state(device);
   const std::lock_guard lock(s.mutex);
-  if (!usable(s)) make(device, s);
-  return s.address;
+  drop_stale(device, s);
+  auto found = find(s, stream_);
+  if (found == s.records.end()) {
+    uint64_t made = 0;
+    check(api().memory_alloc(device, sizeof(BoundsRecord), stream_, &made), "memory allocation");
+    found = s.records.insert(found, Record{stream_, made});
+    check(api().fill(device, stream_, made, 0, sizeof(BoundsRecord)), "fill");
+  }
+  ++found->launching;
+  record_ = found->address;
+  TORCH_INTERNAL_ASSERT(outermost_operator() < (1 << kOperatorBits));
+  told_ = ++s.launches << kOperatorBits | outermost_operator();
 }
 
-void check_bounds(int device, emurt_stream stream) {
-  State& s = state(device);
+BoundsLaunch::~BoundsLaunch() {
+  State& s = state(device_);
   const std::lock_guard lock(s.mutex);
-  const auto found = std::find(s.unchecked.begin(), s.unchecked.end(), stream);
-  if (found == s.unchecked.end()) return;
-  s.unchecked.erase(found);
-  read(device, s);
+  const auto found = find(s, stream_);
+  if (found != s.records.end() && found->address == record_) --found->launching;
+}
+
+void BoundsLaunch::launched() const {
+  static const bool blocking = [] {
+    const char* value = std::getenv("EMURT_BLOCKING");
+    return value != nullptr && std::strcmp(value, "1") == 0;
+  }();
+  if (blocking) check_bounds(device_);
 }
 
 void check_bounds(int device) {
   State& s = state(device);
   const std::lock_guard lock(s.mutex);
-  if (s.unchecked.empty()) return;
-  s.unchecked.clear();
-  read(device, s);
-}
-
-void bounds_launched(int device) {
-  static const bool blocking = [] {
-    const char* value = std::getenv("EMURT_BLOCKING");
-    return value != nullptr && std::strcmp(value, "1") == 0;
-  }();
-  const emurt_stream stream = current_stream(device);
-  {
-    State& s = state(device);
-    const std::lock_guard lock(s.mutex);
-    if (std::find(s.unchecked.begin(), s.unchecked.end(), stream) == s.unchecked.end()) s.unchecked.push_back(stream);
+  if (s.records.empty()) return;
+  drop_stale(device, s);
+  for (size_t at = 0; at < s.records.size();) {
+    Record& record = s.records[at];
+    int32_t done = 0;  // asked before the record is read
+    check(api().stream_query(device, record.stream, &done), "stream query");
+    BoundsRecord found = read(device, s, record);
+    const int entry = news(record, found);
+    if (entry >= 0) {
+      found = read(device, s, record);  // whole now: its `told` was written last
+      clear(device, record, found);
+    }
+    if (done != 0 && record.launching == 0) {
+      check(api().memory_free(device, record.address), "freeing memory");
+      s.records.erase(s.records.begin() + static_cast<std::ptrdiff_t>(at));
+    } else {
+      ++at;
+    }
+    if (entry < 0) continue;
+    const char* name = counter_name(found.told[entry] & ((1 << kOperatorBits) - 1));
+    TORCH_CHECK_INDEX(false, "emu: aten::", name, ": index ", found.index[entry],
+                      " is out of bounds for a dimension of size ", found.bound[entry],
+                      "; that element was left out. EMURT_BLOCKING=1 makes the failing call itself raise");
   }
-  if (blocking) check_bounds(device, stream);
 }
 
 }  // namespace emu

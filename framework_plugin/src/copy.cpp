@@ -82,10 +82,10 @@ void copy_block(const Tensor& device_side, const Tensor& host_side, emurt_copy_k
   check(api().copy(device, current_stream(device), kind, host, address(device_side.const_data_ptr()), 0,
                    device_side.nbytes()),
         kind == EMURT_COPY_TO_DEVICE ? "copy to the device" : "copy from the device");
-  if (!non_blocking) {
-    check(api().stream_synchronize(device, current_stream(device)), "copy");
-    check_bounds(device, current_stream(device));
-  }
+  // For pageable memory the runtime has waited already.
+  const bool waited = kind == EMURT_COPY_FROM_DEVICE && !host_side.is_pinned();
+  if (!non_blocking && !waited) check(api().stream_synchronize(device, current_stream(device)), "copy");
+  if (!non_blocking || waited) check_bounds(device);
   park_here();
 }
 

@@ -94,6 +94,11 @@ struct StreamPool {
   }
 };
 
+// An event does not say whose it is.
+void check_all_bounds() {
+  for (int device = 0; device < kMaxDevices; ++device) check_bounds(device);
+}
+
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kDeviceType; }
   Device exchangeDevice(Device device) const override {
@@ -132,11 +137,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   bool queryStream(const Stream& stream) const override {
     int32_t done = 0;
     check(api().stream_query(stream.device_index(), handle(stream), &done), "stream query");
+    if (done != 0) check_bounds(stream.device_index());
     return done != 0;
   }
   void synchronizeStream(const Stream& stream) const override {
     check(api().stream_synchronize(stream.device_index(), handle(stream)), "stream synchronization");
-    check_bounds(stream.device_index(), handle(stream));
+    check_bounds(stream.device_index());
   }
   void synchronizeDevice(const DeviceIndex device) const override {
     check(api().device_synchronize(device), "device synchronization");
@@ -167,10 +173,13 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (event == nullptr) return true;
     int32_t done = 0;
     check(api().event_query(static_cast<emurt_event>(event), &done), "event query");
+    if (done != 0) check_all_bounds();
     return done != 0;
   }
   void synchronizeEvent(void* event) const override {
-    if (event != nullptr) check(api().event_synchronize(static_cast<emurt_event>(event)), "event synchronization");
+    if (event == nullptr) return;
+    check(api().event_synchronize(static_cast<emurt_event>(event)), "event synchronization");
+    check_all_bounds();
   }
   void destroyEvent(void* event, const DeviceIndex) const noexcept override {
     if (event != nullptr && runtime_loaded()) (void)api().event_destroy(static_cast<emurt_event>(event));

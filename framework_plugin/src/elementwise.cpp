@@ -172,10 +172,11 @@ void run_indirect(at::TensorIteratorBase& iterator, const Row& row, at::IntArray
     args[slot_of_scalar(s, static_cast<int>(2 * k + 1))] = static_cast<uint64_t>(strides[k]);
   }
   const int device = iterator.device(0).index();
-  args[slot_of_scalar(s, row.scalars - 2)] = bounds_record(device);
-  args[slot_of_scalar(s, row.scalars - 1)] = outermost_operator();
+  const BoundsLaunch bounds(device);
+  args[slot_of_scalar(s, row.scalars - 2)] = bounds.record();
+  args[slot_of_scalar(s, row.scalars - 1)] = bounds.told();
   submit(iterator, s, args);
-  bounds_launched(device);
+  bounds.launched();
 }
 
 void run_bit_copy(at::TensorIteratorBase& iterator) {

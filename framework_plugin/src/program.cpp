@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include <array>
+#include <cstddef>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -189,21 +190,31 @@ class Writer {
     return out_.str();
   }
 
-  // Writes operator, index and bound (s28) to the record if p1 is true for any lane.
+  // Writes index and bound (s28) into the record's entry of this operand, then the launch, if p1 is true for
+  // any lane and no other launch did.
   void tell(const std::string& index, const std::string& bad, int k) {
     const int record = 2 * (s_.operands - 2);
     line("any s27, p1");
     line("skipz s27, inside", k);
+    load_argument("s25", slot_of_scalar(s_, record));
+    load_argument("s24", slot_of_scalar(s_, record + 1));
+    line("const.i64 s23, ", sizeof(uint64_t) * static_cast<size_t>(k - 2));
+    line("add.i64 s25, s25, s23");
+    line("sload.i64 s22, s25");
+    line("cmp.eq.i64 s21, s22, s31");
+    line("cmp.eq.i64 s20, s22, s24");
+    line("or.i64 s21, s21, s20");
+    line("skipz s21, inside", k);
     line("const.i64 s26, -9223372036854775808");
     line("sel.i64 ", bad, ", p1, ", index, ", s26");
     line("reduce.max.i64 s26, ", bad);
-    load_argument("s25", slot_of_scalar(s_, record));
-    load_argument("s24", slot_of_scalar(s_, record + 1));
-    line("const.i64 s23, 8");
-    for (const char* word : {"s24", "s26", "s28"}) {
-      line("sstore.i64 ", word, ", s25");
-      line("add.i64 s25, s25, s23");
-    }
+    line("const.i64 s23, ", offsetof(BoundsRecord, index));
+    line("add.i64 s22, s25, s23");
+    line("sstore.i64 s26, s22");
+    line("const.i64 s23, ", offsetof(BoundsRecord, bound));
+    line("add.i64 s22, s25, s23");
+    line("sstore.i64 s28, s22");
+    line("sstore.i64 s24, s25");
     line("inside", k, ":");
   }
 

@@ -19,10 +19,19 @@ const char* memory_type(Element);   // name in the instruction set; a boolean is
 const char* compute_type(Element);  // f16 and bf16 compute in f32
 bool is_float(Element);
 
+// Where a program tells of an index out of range, in device memory: an entry for each index operand.
+// `told` is written last: what the launch was given for it, never 0.
+struct BoundsRecord {
+  static constexpr int kEntries = 4;
+  uint64_t told[kEntries];
+  int64_t index[kEntries];
+  int64_t bound[kEntries];
+};
+
 // Operands from the third on are indices into the second (gather) or into the output (scatter): scalars
 // are the size and the stride in bytes that each index counts in, then the address of a BoundsRecord
-// and the operator's id. Where an index is out of range the output keeps what it held, and the record
-// is written. `wrap`: negative indices count from the end.
+// and what the launch tells it. Where an index is out of range the output keeps what it held, and the
+// record is written. `wrap`: negative indices count from the end.
 enum class Indirect : uint8_t { none, gather, gather_wrap, scatter, scatter_wrap };
 
 // Bits of Row::domain, and of Row::wide: scalars x = 1, y = 2, z = 4, and the second input.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 import torch
+from child import run_python
 
 Act = Callable[[torch.Tensor, torch.Tensor], object]
 
@@ -34,11 +36,110 @@ def test_index(device: str, name: str) -> None:
     text = str(raised.value)
     if device != "cpu":
         assert isinstance(raised.value, IndexError)
-        assert name.rstrip("_").removeprefix("embedding") in text
+        # An embedding is looked up by `index_select`.
+        assert {"embedding": "index_select"}.get(name, name.rstrip("_")) in text
         assert "index 9 " in text and f"size {size}" in text, text
     assert torch.equal(wide.cpu()[:4], start) and torch.equal(wide.cpu()[8:], start)
     x.copy_(start.to(device))
     assert torch.equal((x + 1).cpu(), start + 1)
+
+
+def _by_event(x: torch.Tensor) -> None:
+    event = torch.Event(device=x.device)
+    event.record()
+    event.synchronize()
+
+
+def _by_polling(x: torch.Tensor) -> None:
+    event = torch.Event(device=x.device)
+    event.record()
+    while not event.query():
+        pass
+
+
+def _by_polling_the_stream(x: torch.Tensor) -> None:
+    while not torch.accelerator.current_stream().query():
+        pass
+
+
+def _by_pinned_copy(x: torch.Tensor) -> None:
+    torch.empty(x.shape, pin_memory=True).copy_(x, non_blocking=True)
+    _by_event(x)
+
+
+# Ways of a host to know that work is done.
+WAITS: dict[str, Callable[[torch.Tensor], object]] = {
+    "copy": lambda x: x.cpu(),
+    "device": lambda x: torch.accelerator.synchronize(),
+    "event": _by_event,
+    "item": lambda x: x[0, 0].item(),
+    "pageable": lambda x: torch.empty(x.shape).copy_(x, non_blocking=True),
+    "pinned": _by_pinned_copy,
+    "query": _by_polling,
+    "query_stream": _by_polling_the_stream,
+    "stream": lambda x: torch.accelerator.current_stream().synchronize(),
+}
+
+
+@pytest.mark.check("gate1.index.told_by_each_wait", obligations=["G1"], kind="focused test")
+@pytest.mark.parametrize("name", WAITS)
+def test_index_is_told(accelerator: str, name: str) -> None:
+    """After a wait of one kind the host reads what a bad index left, and nothing was raised."""
+    x = torch.arange(24.0, device=accelerator).reshape(4, 6)
+    bad = torch.tensor([0, 9], device=accelerator)
+    torch.accelerator.synchronize()
+    with torch.Stream(device=accelerator):
+        y = x[bad]
+        with pytest.raises(IndexError, match=r"index 9 .* size 4"):
+            WAITS[name](y)
+        WAITS[name](y)  # once
+
+
+@pytest.mark.check("gate1.index.told_for_each_stream", obligations=["G1"], kind="focused test")
+def test_index_of_each_stream(accelerator: str) -> None:
+    """Of two streams with a bad index each one is told, or what it tells is of both mixed."""
+    x = torch.arange(24.0, device=accelerator).reshape(4, 6)
+    many = torch.zeros(1 << 16, dtype=torch.int64, device=accelerator)
+    for round in range(10):
+        low, high = many.clone(), many.clone()
+        low[: 1 << 15].fill_(-100 - round)
+        high[1 << 15 :].fill_(100 + round)
+        streams = [torch.Stream(device=accelerator) for _ in range(2)]
+        torch.accelerator.synchronize()
+        with streams[0]:
+            x[low, high]  # blocks of one program find different indices of different dimensions
+        with streams[1]:
+            x.gather(1, many.fill_(50 + round).view(4, -1))
+        told = []
+        for stream in streams:
+            with pytest.raises(IndexError) as raised:
+                stream.synchronize()
+            told.append(re.search(r"::([\w.]+): index (\S+) .* size (\d+)", str(raised.value)))
+        found = {match.groups() for match in told if match}
+        name = "index.Tensor"
+        of_index = {(name, f"{-100 - round}", "4"), (name, f"{100 + round}", "6")}
+        assert found - of_index == {("gather", f"{50 + round}", "6")}
+        assert len(found & of_index) == 1
+        torch.accelerator.synchronize()
+        many.zero_()
+
+
+FIRST_INDEXING = """
+import sys, torch
+x = torch.arange(24.0, device=sys.argv[1])
+index = torch.tensor([3, 1], device=x.device)
+module = torch.get_device_module(x.device)
+before = module.memory_allocated()
+x[index].cpu()
+print(module.memory_allocated() - before)
+"""
+
+
+@pytest.mark.check("gate1.index.leaves_no_memory", obligations=["G1"], kind="focused test")
+def test_index_memory(accelerator: str) -> None:
+    """The first indexing of a process keeps memory of its own on the user's books."""
+    done = run_python(FIRST_INDEXING, accelerator)
+    assert done.stdout == "0\n", done.told
 
 
 Call = Callable[[torch.Tensor, torch.Tensor], object]

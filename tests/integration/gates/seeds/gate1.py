@@ -138,6 +138,13 @@ SEEDS: dict[str, Seed] = {
     "gate1.scalar.read": on_device("torch.Tensor.item", lambda original, self: original(self) + 1),
     "gate1.scalar.write": on_device("torch.Tensor.fill_", lambda o, x, value: o(x, min(value, 9))),
     "gate1.index.out_of_range": on_device("torch.Tensor.gather", within),
+    "gate1.index.told_by_each_wait": replace("torch.Event", SleepyEvent),
+    "gate1.index.told_for_each_stream": on_device("torch.Tensor.gather", within),
+    "gate1.index.leaves_no_memory": in_child(
+        "import torch\nkept = []\n"
+        "take = torch.Tensor.__getitem__\n"
+        "torch.Tensor.__getitem__ = lambda x, i: kept.append(take(x, i)) or kept[-1]"
+    ),
     "gate1.out.refused": on_device("torch.index_select", careless),
     "gate1.view.aliases": on_device(
         "torch.Tensor.unfold", lambda original, self, *a: original(self, *a).clone()
