@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <list>
 #include <vector>
 
 #include "emu_constants.h"
@@ -46,7 +48,7 @@ uint64_t until_refused(uint64_t most, const Ask& ask_once) {
     const Reply reply = ask_once();
     if (reply.status == EMU_OK) continue;
     CHECK(reply.status == EMU_ERROR_OUT_OF_MEMORY && reply.scope == EMU_SCOPE_COMMAND);
-    SAYS(reply.cause, "of one client");
+    SAYS(reply.cause, "of one process");
     return count;
   }
   fail(__FILE__, __LINE__, "more than the quota was given");
@@ -65,6 +67,18 @@ Descriptor memfd_of(const std::string& text) {
   CHECK(write(fd.get(), binary.data, binary.bytes) == ssize_t(binary.bytes));
   api->buffer_release(&binary);
   return fd;
+}
+
+/* To a client that asks for little. */
+void emud_serves_one_more() {
+  const Setup setup;
+  const uint64_t address = setup.alloc(65536);
+  auto* host = setup.pinned<uint32_t>(1);
+  *host = 0xdecafbad;
+  setup.to_device(address, host, 4);
+  *host = 0;
+  setup.from_device(host, address, 4);
+  CHECK(*host == 0xdecafbad);
 }
 
 uint64_t size_of(const Descriptor& fd) { return uint64_t(lseek(fd.get(), 0, SEEK_END)); }
@@ -120,23 +134,76 @@ CASE(greedy_quotas) {
   }
   const Reply reply = ask(s, RequestKind::queue_create, fourth, EMU_QUEUE_COPY).reply;
   CHECK(reply.status == EMU_ERROR_OUT_OF_MEMORY);
-  SAYS(reply.cause, "queues of one client");
-  emud_still_serves(5);
+  SAYS(reply.cause, "queues of one process");
+  CHECK(Client([] { emud_still_serves(5); }).wait() == 0);
 }
 
 CASE(greedy_silence) {
   const Served device({"--handshake-seconds", "1"});
   const auto start = std::chrono::steady_clock::now();
   std::vector<Descriptor> silent;
-  for (int i = 0; i < 256; ++i) silent.push_back(connect_raw());
+  for (uint64_t i = 0; i < constants::kClientConnections; ++i) silent.push_back(connect_raw());
+  CHECK(Client([] { emud_still_serves(); }).wait() == 0);
   emu_device* handle = nullptr;
   REFUSED(EMU_ERROR_HOST, api->device_open(0, &handle));
-  SAYS(last_error().cause, "256 clients");
+  SAYS(last_error().cause, "connections of one process: expected at most 64");
   char byte;
   CHECK(recv(silent[0].get(), &byte, 1, 0) == 0); // hung up
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
   CHECK(eventually([&] { return api->device_open(0, &handle) == EMU_OK; }, 5));
   api->device_close(handle);
+  emud_still_serves();
+}
+
+/* A process, and not a connection, is who has a quota. */
+CASE(greedy_connections) {
+  const Served device;
+  const Descriptor first = greeted(), second = greeted();
+  for (uint64_t i = 0; i < constants::kClientContexts / 2; ++i) {
+    new_context(first.get());
+    new_context(second.get());
+  }
+  const Descriptor third = greeted();
+  for (const Descriptor* socket : {&first, &second, &third}) {
+    const Reply reply = ask(socket->get(), RequestKind::context_create).reply;
+    CHECK(reply.status == EMU_ERROR_OUT_OF_MEMORY);
+    SAYS(reply.cause, "contexts of one process: expected at most 16, got 16 with 1 more");
+  }
+  CHECK(Client([] { emud_still_serves(constants::kClientContexts); }).wait() == 0);
+  CHECK(ask(first.get(), RequestKind::context_destroy, 1).reply.status == EMU_OK);
+  new_context(third.get());
+}
+
+/* Several processes take all they can get of what they can get at once; one that asks for little still finds it. */
+CASE(greedy_processes) {
+  const Served device;
+  std::list<Client> clients;
+  std::vector<uint64_t> connections, mappings;
+  for (int i = 0; i < 5; ++i) {
+    clients.emplace_back([] {
+      std::vector<Descriptor> sockets;
+      do {
+        sockets.push_back(connect_raw());
+      } while (shake(sockets.back().get(), kHelloMagic, EMU_DRIVER_INTERFACE).status == EMU_OK);
+      const int socket = sockets[0].get();
+      const uint64_t context = new_context(socket);
+      uint64_t count = 0;
+      while (ask(socket, RequestKind::memory_alloc, context, 0, 0, 1).reply.status == EMU_OK) ++count;
+      std::printf("%zu\n%llu\n", sockets.size() - 1, static_cast<unsigned long long>(count));
+      std::fflush(stdout);
+      pause();
+    });
+    connections.push_back(std::stoull(clients.back().line()));
+    mappings.push_back(std::stoull(clients.back().line()));
+  }
+  // The last eighth goes to those who hold no more than a sixteenth of what each may hold.
+  CHECK((connections == std::vector<uint64_t>{64, 64, 64, 32, 4}));
+  CHECK((mappings == std::vector<uint64_t>{8192, 8192, 8192, 512, 512}));
+  emud_serves_one_more();
+  for (Client& client : clients) {
+    kill(client.pid(), SIGKILL);
+    client.wait();
+  }
   emud_still_serves();
 }
 

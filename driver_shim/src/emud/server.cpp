@@ -21,7 +21,6 @@
 namespace emu {
 namespace {
 
-constexpr size_t kMaxSessions = 256;
 constexpr int kLookAgainMs = 500;
 constexpr useconds_t kDoorUs = 10'000;
 
@@ -96,9 +95,7 @@ void Server::accept_client(size_t node) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) turn_away_one(node);
     return;
   }
-  if (sessions_.size() >= kMaxSessions) {
-    return turn_away(socket.get(), options_, format("%zu clients are served, which is the most", sessions_.size()));
-  }
+  reap(); // who comes again has left before
   admit(*devices_[node], std::move(socket));
 }
 
@@ -122,7 +119,7 @@ void Server::admit(Device& device, Descriptor socket) {
   try {
     // Once: what is left to do then is the session's, whose thread may be waiting for what the client left running.
     watch(socket.get(), EPOLLRDHUP | EPOLLONESHOT);
-    sessions_.emplace_back(device, std::move(socket), options_, ended);
+    sessions_.emplace_back(device, std::move(socket), clients_.quotas_of(peer_of(socket.get())), options_, ended);
   } catch (const std::bad_alloc&) { // this one goes, the others stay
     if (socket) turn_away(socket.get(), options_, kNoMemory);
   } catch (const std::exception& error) {

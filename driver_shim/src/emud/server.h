@@ -37,6 +37,7 @@ class Server {
   Descriptor spare_; // given up for a moment to tell a client that there are no more descriptors
   Descriptor client_process_; // pidfd of a private emud's client, where the kernel has them
   std::vector<Node> nodes_;
+  Clients clients_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::list<Session> sessions_; // last: their threads use the devices
 };

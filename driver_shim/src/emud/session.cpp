@@ -59,9 +59,10 @@ void turn_away(int socket, const Options& options, std::string_view cause) {
   log("a client was turned away: %s", welcome.cause);
 }
 
-Session::Session(Device& device, Descriptor&& socket, const Options& options, std::function<void()> ended)
-    : device_(device), socket_(std::move(socket)), interface_version_(options.interface_version),
-      handshake_seconds_(options.handshake_seconds) {
+Session::Session(Device& device, Descriptor&& socket, std::shared_ptr<Quotas> quotas, const Options& options,
+                 std::function<void()> ended)
+    : device_(device), quotas_(std::move(quotas)), itself_(quotas_->connections, 1), socket_(std::move(socket)),
+      interface_version_(options.interface_version), handshake_seconds_(options.handshake_seconds) {
   const auto work = [this, ended = std::move(ended)] {
     try {
       serve();

@@ -28,8 +28,9 @@ constexpr const char* kNoMemory = "no memory on the host for the request";
 class Session {
  public:
   /* `ended` is called on the session's thread as the last thing it does. Where no thread or memory is to be had the
-   * client is told, or `socket` is left as it is to tell it, and it throws. */
-  Session(Device& device, Descriptor&& socket, const Options& options, std::function<void()> ended);
+   * client is told, or `socket` is left as it is to tell it, and it throws; so does Quota. */
+  Session(Device& device, Descriptor&& socket, std::shared_ptr<Quotas> quotas, const Options& options,
+          std::function<void()> ended);
   ~Session(); // joins
   void hang_up(); // the client sees end of file
   int fd() const { return socket_.get(); }
@@ -58,7 +59,8 @@ class Session {
   void forget(uint64_t context);
 
   Device& device_;
-  const std::shared_ptr<Quotas> quotas_ = std::make_shared<Quotas>();
+  const std::shared_ptr<Quotas> quotas_;
+  const Quota::Share itself_;
   const Descriptor socket_;
   const uint32_t interface_version_;
   const uint64_t handshake_seconds_;
