@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +28,7 @@ struct State {
   std::vector<Record> records;
   emurt_stream reader = nullptr;  // of its own, so that reading waits for nobody's work
   uint64_t launches = 0;
+  std::atomic<uint64_t> bytes_read{0};
 };
 State& state(int device) {
   static auto* all = new std::array<State, kMaxDevices>();
@@ -49,6 +51,7 @@ BoundsRecord read(int device, State& s, const Record& record) {
   BoundsRecord found{};
   check(api().copy(device, s.reader, EMURT_COPY_FROM_DEVICE, &found, record.address, 0, sizeof found),
         "copy from the device");
+  s.bytes_read.fetch_add(sizeof found, std::memory_order_relaxed);
   return found;
 }
 
@@ -70,6 +73,8 @@ void clear(int device, Record& record, const BoundsRecord& found) {
 }
 
 }  // namespace
+
+uint64_t bounds_bytes_read(int device) noexcept { return state(device).bytes_read.load(std::memory_order_relaxed); }
 
 BoundsLaunch::BoundsLaunch(int device) : device_(device), stream_(current_stream(device)) {
   State& s = state(device);

@@ -39,4 +39,7 @@ class BoundsLaunch {
 // such program ran.
 void check_bounds(int device);
 
+// Bytes that were read from the device for it.
+uint64_t bounds_bytes_read(int device) noexcept;
+
 }  // namespace emu

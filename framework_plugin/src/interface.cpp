@@ -11,6 +11,7 @@
 #include <exception>
 #include <string>
 
+#include "bounds.h"
 #include "counts.h"
 #include "exit.h"
 #include "fallback.h"
@@ -95,6 +96,7 @@ EMU_EXPORT void torch_emu_reset_counts() {
   emu::reset_fallback_counts();
 }
 
+EMU_EXPORT uint64_t torch_emu_bookkeeping_bytes(int device) { return emu::bounds_bytes_read(device); }
 EMU_EXPORT void torch_emu_set_recording(int on) { emu::set_recording(on != 0); }
 EMU_EXPORT const char* torch_emu_operator_name(uint64_t correlation) {
   const char* name = emu::counter_name(correlation);

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch_emu import devices, native
 
@@ -31,6 +31,14 @@ def execution_counts() -> dict[str, dict[str, int]]:
 
 def reset_execution_counts() -> None:
     native.library().get("reset_counts")
+
+
+def bookkeeping_bytes(device: Any = None) -> int:
+    """Bytes that the plugin read from a device for itself, to learn of bad indices.
+
+    The runtime counts them among `bytes_from_device`; no operator of the user's moved them.
+    """
+    return native.library().number("bookkeeping_bytes", devices.index_of(device))
 
 
 @dataclass(frozen=True)

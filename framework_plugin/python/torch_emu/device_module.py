@@ -14,6 +14,7 @@ import torch
 from torch_emu import devices, native
 from torch_emu.accounting import (
     KernelActivity,
+    bookkeeping_bytes,
     execution_counts,
     kernel_activity,
     reset_execution_counts,
@@ -54,6 +55,7 @@ __all__ = [
     "Event",
     "KernelActivity",
     "Stream",
+    "bookkeeping_bytes",
     "current_device",
     "current_stream",
     "default_stream",

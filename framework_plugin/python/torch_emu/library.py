@@ -28,6 +28,7 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "fallback": (c_char_p, []),
     "counts": (c_size_t, [c_char_p, c_size_t]),
     "reset_counts": (None, []),
+    "bookkeeping_bytes": (c_uint64, [c_int]),
     "prepare_exit": (c_int, []),
     "set_recording": (None, [c_int]),
     "operator_name": (c_char_p, [c_uint64]),

@@ -67,8 +67,9 @@ def test_no_fallback(accelerator: str, training: Training, detail: Callable[...,
     assert run.account.ways.get("fallback", {}) == {}
     assert run.account.total("native") > 10 * len(run.losses)
     assert run.account.launches > 10 * len(run.losses)
-    assert run.account.bytes_to_device == run.bytes_to_device
-    assert run.account.bytes_from_device == run.bytes_from_device
+    moved = (run.account.bytes_to_device, run.account.bytes_from_device)
+    expected = (run.bytes_to_device, run.bytes_from_device)
+    assert moved == expected, f"bytes to and from the device: expected {expected}, got {moved}"
 
 
 @pytest.mark.check(
