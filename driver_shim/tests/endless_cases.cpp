@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "harness.h"
@@ -31,6 +33,16 @@ void wait_until_it_runs(const Setup& setup) {
   OK(api->queue_synchronize(setup.queue, sequence, UINT64_MAX));
   launch_forever(setup);
   CHECK(api->queue_synchronize(setup.queue, sequence + 1, 50'000'000) == EMU_ERROR_TIMEOUT);
+}
+
+emu_telemetry telemetry() {
+  emu_device* device = nullptr;
+  OK(api->device_open(0, &device));
+  emu_telemetry now{};
+  now.size = sizeof now;
+  OK(api->device_telemetry(device, &now));
+  api->device_close(device);
+  return now;
 }
 
 /* Another client's launch is served at once. */
@@ -100,6 +112,44 @@ CASE(endless_launch_ends_with_its_context) {
   }
   CHECK(Clock::now() - start < std::chrono::seconds(5));
   others_are_served();
+}
+
+/* What was done is on the device's clock and in its counters, though nobody waits for it any more. */
+CASE(endless_launch_is_charged) {
+  const Served device(kPatient);
+  const emu_telemetry before = telemetry();
+  {
+    Setup setup;
+    wait_until_it_runs(setup);
+  }
+  const emu_telemetry after = telemetry();
+  CHECK(after.busy_ticks - before.busy_ticks > 100'000); // each loop takes some, and it ran for milliseconds
+  CHECK(after.device_ticks - before.device_ticks == after.busy_ticks - before.busy_ticks);
+  CHECK(after.launches - before.launches == 1);
+  CHECK(after.commands - before.commands == 1); // the timestamp: the launch is not completed
+}
+
+CASE(endless_copy_is_charged) {
+  constexpr uint64_t kBytes = 512 << 20;
+  const Served device({"--threads", "1"});
+  /* Copy ticks of a fill whose context ends after `wait`, or when the fill does. */
+  const auto ticks_of = [](std::optional<Clock::duration> wait) {
+    const uint64_t before = telemetry().copy_ticks;
+    {
+      Setup setup;
+      uint64_t sequence = 0;
+      OK(api->queue_fill(setup.copies, setup.alloc(kBytes), 1, kBytes, 0, &sequence));
+      if (wait) std::this_thread::sleep_for(*wait);
+      else OK(api->queue_synchronize(setup.copies, sequence, UINT64_MAX));
+    }
+    return telemetry().copy_ticks - before;
+  };
+  const auto start = Clock::now();
+  const uint64_t whole = ticks_of(std::nullopt);
+  const auto took = Clock::now() - start;
+  uint64_t part = 0;
+  for (int i = 0; i < 20 && (part == 0 || part == whole); ++i) part = ticks_of(took * i / 20);
+  CHECK(part > 0 && part < whole);
 }
 
 CASE(endless_launch_ends_with_emud) {

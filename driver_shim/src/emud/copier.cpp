@@ -30,27 +30,30 @@ Copier::~Copier() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool Copier::copy(void* to, const void* from, size_t bytes, const std::atomic<bool>& stopped) {
+size_t Copier::copy(void* to, const void* from, size_t bytes, const std::atomic<bool>& stopped) {
   const auto piece = [=](size_t offset, size_t length) {
     std::memcpy(static_cast<std::byte*>(to) + offset, static_cast<const std::byte*>(from) + offset, length);
   };
   return spread(bytes, piece, stopped);
 }
 
-bool Copier::fill(void* to, uint8_t value, size_t bytes, const std::atomic<bool>& stopped) {
+size_t Copier::fill(void* to, uint8_t value, size_t bytes, const std::atomic<bool>& stopped) {
   const auto piece = [=](size_t offset, size_t length) {
     std::memset(static_cast<std::byte*>(to) + offset, value, length);
   };
   return spread(bytes, piece, stopped);
 }
 
-bool Copier::spread(size_t bytes, const Piece& piece, const std::atomic<bool>& stopped) {
+size_t Copier::spread(size_t bytes, const Piece& piece, const std::atomic<bool>& stopped) {
   const std::unique_lock caller(callers_, std::try_to_lock);
   if (bytes < kSpreadFrom || threads_.empty() || !caller.owns_lock()) {
-    for (size_t offset = 0; offset < bytes && !stopped; offset += kAloneBytes) {
-      piece(offset, std::min(kAloneBytes, bytes - offset));
+    size_t done = 0;
+    while (done < bytes && !stopped) {
+      const size_t length = std::min(kAloneBytes, bytes - done);
+      piece(done, length);
+      done += length;
     }
-    return !stopped;
+    return done;
   }
   std::unique_lock lock(mutex_);
   piece_ = &piece;
@@ -61,7 +64,7 @@ bool Copier::spread(size_t bytes, const Piece& piece, const std::atomic<bool>& s
   while (do_one(lock)) {}
   finished_.wait(lock, [this] { return running_ == 0; });
   piece_ = nullptr;
-  return !stopped;
+  return next_;
 }
 
 /* False when no piece is left to start. */

@@ -20,13 +20,13 @@ class Copier {
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
 
-  // Both give up between two pieces, and then give false, when `stopped` turns true.
-  bool copy(void* to, const void* from, size_t bytes, const std::atomic<bool>& stopped); // ranges that do not overlap
-  bool fill(void* to, uint8_t value, size_t bytes, const std::atomic<bool>& stopped);
+  // Both give the bytes that they moved: fewer than `bytes` when `stopped` turned true between two pieces.
+  size_t copy(void* to, const void* from, size_t bytes, const std::atomic<bool>& stopped); // ranges that do not overlap
+  size_t fill(void* to, uint8_t value, size_t bytes, const std::atomic<bool>& stopped);
 
  private:
   using Piece = std::function<void(size_t offset, size_t bytes)>;
-  bool spread(size_t bytes, const Piece& piece, const std::atomic<bool>& stopped);
+  size_t spread(size_t bytes, const Piece& piece, const std::atomic<bool>& stopped);
   bool do_one(std::unique_lock<std::mutex>& lock);
   void work();
 

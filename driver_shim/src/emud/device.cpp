@@ -81,7 +81,7 @@ uint64_t Device::advance(emu_queue_kind kind, uint64_t ready, const Work& work) 
   // What takes no time (a wait, a timestamp) does not hold the engine until it is ready.
   const uint64_t start = work.ticks == 0 ? ready : std::max(engine_ticks_[kind], ready);
   if (work.ticks > 0) engine_ticks_[kind] = start + work.ticks;
-  counters_.commands += 1;
+  counters_.commands += work.completed ? 1 : 0;
   counters_.launches += work.launch ? 1 : 0;
   counters_.bytes_to_device += work.bytes_to_device;
   counters_.bytes_from_device += work.bytes_from_device;

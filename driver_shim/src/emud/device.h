@@ -30,6 +30,7 @@ struct Work {
   uint64_t bytes_from_device = 0;
   uint64_t copy_ticks = 0;
   bool launch = false;
+  bool completed = true; // or ended half-way, with its context
 };
 
 class Device {

@@ -110,24 +110,31 @@ class Execution {
     work.ticks = work.copy_ticks = copy_ticks(bytes);
   }
 
-  void copy(std::byte* to, const std::byte* from) {
-    if (!device_.copier().copy(to, from, command_.length, context_.stopped)) throw stopped();
+  /* Of the bytes that were to be moved; fewer when the context was ended meanwhile. */
+  void moved(uint64_t bytes) {
+    if (bytes == command_.length) return;
+    work.ticks = work.copy_ticks = copy_ticks(bytes);
+    throw stopped();
+  }
+
+  void copy(std::byte* to, const std::byte* from, uint64_t* counter = nullptr) {
+    const uint64_t bytes = device_.copier().copy(to, from, command_.length, context_.stopped);
+    if (counter != nullptr) *counter = bytes;
+    moved(bytes);
   }
 
   void copy_to_device() {
     copied(EMU_ACTIVITY_COPY_TO_DEVICE, command_.length);
     std::shared_ptr<const Mapping> held;
     const std::byte* from = pinned(context_, command_.source, command_.offset, command_.length, held);
-    copy(range(context_.space(), command_.target, command_.length, machine::kPageWrite), from);
-    work.bytes_to_device = command_.length;
+    copy(range(context_.space(), command_.target, command_.length, machine::kPageWrite), from, &work.bytes_to_device);
   }
 
   void copy_from_device() {
     copied(EMU_ACTIVITY_COPY_FROM_DEVICE, command_.length);
     std::shared_ptr<const Mapping> held;
     std::byte* to = pinned(context_, command_.target, command_.offset, command_.length, held);
-    copy(to, range(context_.space(), command_.source, command_.length, machine::kPageRead));
-    work.bytes_from_device = command_.length;
+    copy(to, range(context_.space(), command_.source, command_.length, machine::kPageRead), &work.bytes_from_device);
   }
 
   void copy_on_device() {
@@ -144,7 +151,7 @@ class Execution {
   void fill() {
     copied(EMU_ACTIVITY_FILL, command_.length);
     std::byte* to = range(context_.space(), command_.target, command_.length, machine::kPageWrite);
-    if (!device_.copier().fill(to, uint8_t(command_.source), command_.length, context_.stopped)) throw stopped();
+    moved(device_.copier().fill(to, uint8_t(command_.source), command_.length, context_.stopped));
   }
 
   void wait() {
@@ -223,8 +230,10 @@ void execute(Device& device, Queue& queue) {
   } catch (const std::bad_alloc&) {
     error = error_of(EMU_ERROR_HOST, 0, "no memory on the host for the command", queue, activity);
   }
-  if (error.status == EMU_ERROR_CONTEXT_LOST) return;
+  const bool ended = error.status == EMU_ERROR_CONTEXT_LOST;
+  execution.work.completed = !ended;
   const uint64_t start = device.advance(queue.kind, execution.ready(), execution.work);
+  if (ended) return;
   if (context.recording) {
     activity.size = sizeof activity;
     activity.queue = queue.id;
