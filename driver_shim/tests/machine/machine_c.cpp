@@ -57,11 +57,12 @@ __attribute__((visibility("default"))) void* machine_pool(unsigned threads) { re
 __attribute__((visibility("default"))) void machine_pool_end(void* pool) { delete static_cast<Pool*>(pool); }
 
 __attribute__((visibility("default"))) int machine_run(const void* program, void* window, uint64_t bytes,
-                                                       const uint8_t* pages, unsigned page_shift, const uint32_t* grid,
+                                                       uint64_t base, const uint8_t* pages, unsigned page_shift,
+                                                       const uint32_t* grid,
                                                        const void* args, size_t args_length, uint64_t budget,
                                                        double seconds, const std::atomic<bool>* cancelled, void* pool,
                                                        Cost* cost, Fault* fault) {
-  const AddressSpace space{static_cast<std::byte*>(window), bytes, pages, page_shift};
+  const AddressSpace space{static_cast<std::byte*>(window), bytes, pages, page_shift, base};
   const std::chrono::duration<double> most(seconds);
   const Limits limits{budget, std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(most),
                       cancelled};

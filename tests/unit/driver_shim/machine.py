@@ -63,10 +63,17 @@ class Cost:
     memory_ticks: int
 
 
+# Where the addresses of a process's contexts begin (address_bits of machine.toml): of its fourth
+# one, so that who takes an address for an offset is far off; and of its first and its last.
+BASE = 3 << 38
+BASES = (0, BASE, (1 << 63) - (1 << 38))
+
+
 class Memory:
     """An address space whose page 0 is not mapped; the rest may be read and written unless told."""
 
-    def __init__(self, pages: int = 64) -> None:
+    def __init__(self, pages: int = 64, base: int = BASE) -> None:
+        self.base = base
         raw = np.zeros((pages + 1) << PAGE_SHIFT, dtype=np.uint8)
         start = -raw.ctypes.data % (1 << PAGE_SHIFT)  # aligned, as the device process has it
         self.bytes: Bytes = raw[start : start + (pages << PAGE_SHIFT)]
@@ -76,16 +83,17 @@ class Memory:
 
     def place(self, array: npt.NDArray[Any]) -> int:
         """Copy an array in and return its device address, which is 64-byte aligned."""
-        address = self._next
+        start = self._next
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        self.bytes[address : address + raw.size] = raw
-        self._next = (address + raw.size + 63) // 64 * 64
-        return address
+        self.bytes[start : start + raw.size] = raw
+        self._next = (start + raw.size + 63) // 64 * 64
+        return self.base + start
 
     def read(self, address: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         kind = np.dtype(dtype)
         out: npt.NDArray[Any] = np.empty(count, dtype=kind)
-        out.view(np.uint8)[:] = self.bytes[address : address + out.nbytes]
+        start = address - self.base
+        out.view(np.uint8)[:] = self.bytes[start : start + out.nbytes]
         return out
 
 
@@ -139,6 +147,7 @@ class Machine:
                 program,
                 memory.bytes.ctypes.data_as(c.c_void_p),
                 c.c_uint64(memory.bytes.size),
+                c.c_uint64(memory.base),
                 memory.pages.ctypes.data_as(c.c_void_p),
                 c.c_uint(PAGE_SHIFT),
                 (c.c_uint32 * 3)(*grid),

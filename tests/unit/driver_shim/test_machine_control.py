@@ -11,6 +11,7 @@ from ctypes import c_bool
 import numpy as np
 import pytest
 from machine import (
+    BASE,
     BUDGET,
     CONTEXT_LOST,
     INVALID_ARGUMENT,
@@ -184,12 +185,13 @@ def test_the_lowest_fault_is_told(
     """Blocks from 100 on run into a page that isn't there; the lowest comes last, or first."""
     memory = Memory(pages=8)
     memory.pages[3] = 0
-    args = struct.pack("<3q", (3 << PAGE_SHIFT) - 100 * 8, *slowness)
+    bad = memory.base + (3 << PAGE_SHIFT)
+    args = struct.pack("<3q", bad - 100 * 8, *slowness)
     binary = machine.assemble(UNEVEN)
     for _ in range(30):  # whether blocks overlap is up to the host
         _, fault = machine.run(binary, memory, args, grid=(120, 1, 1), threads=threads)
         assert fault is not None and fault.status == PAGE_FAULT
-        assert fault.address == 3 << PAGE_SHIFT and "block (100, 0, 0)" in fault.cause
+        assert fault.address == bad and "block (100, 0, 0)" in fault.cause
 
 
 FOREVER = ".lanes 64\nconst.i64 s1, 0x7fffffffffffffff\nloop s0, s1\nend\nexit"
@@ -326,7 +328,7 @@ def test_ticks_of_vector_instructions(
 
 def test_ticks_of_units(machine: Machine) -> None:
     memory = COSTS["cost"]["memory"]["fixed"]
-    address = ["const.i64 s1, 65536", "const.i64 s2, 128"]
+    address = [f"const.i64 s1, {BASE + 65536}", "const.i64 s2, 128"]
     got = ticks(machine, [*address, "load.f16 v0, s1"])
     assert got.memory_ticks == memory + 256 * 2 * 2 // 4 // 64
     matrix = COSTS["cost"]["matrix"]

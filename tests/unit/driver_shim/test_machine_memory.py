@@ -7,6 +7,7 @@ import struct
 import numpy as np
 import pytest
 from machine import (
+    BASES,
     MISALIGNED,
     OUT_OF_BOUNDS,
     PAGE_FAULT,
@@ -121,20 +122,24 @@ ACCESSES = {
 
 
 @pytest.mark.parametrize("text", ACCESSES)
-@pytest.mark.parametrize("where", ["null", "end", "past the end", "wrapping", "hole"])
-def test_page_faults_name_the_first_bad_address(machine: Machine, text: str, where: str) -> None:
+@pytest.mark.parametrize("where", ["below", "null", "end", "past the end", "wrapping", "hole"])
+@pytest.mark.parametrize("base", BASES)
+def test_page_faults_name_the_first_bad_address(
+    machine: Machine, text: str, where: str, base: int
+) -> None:
     """256 elements of 4 bytes, the last 512 bytes of which may not be accessed."""
-    memory = Memory(pages=8)
+    memory = Memory(pages=8, base=base)
     memory.pages[4] = 0
     bad = {
-        "null": 0,
-        "end": 8 * PAGE,
-        "past the end": 1 << 50,
+        "below": (base - 512) % (1 << 64),
+        "null": base,
+        "end": base + 8 * PAGE,
+        "past the end": base + (1 << 50),
         "wrapping": (1 << 64) - 512,
-        "hole": 4 * PAGE,
+        "hole": base + 4 * PAGE,
     }[where]
-    base = bad - 512 if where in ("end", "hole") else bad
-    signed = base - (1 << 64) if base >= 1 << 63 else base
+    start = bad - 512 if where in ("end", "hole") else bad
+    signed = start - (1 << 64) if start >= 1 << 63 else start
     fault = run(machine, memory, text.split("\n"), signed)
     assert fault is not None and fault.status == PAGE_FAULT
     assert fault.address == bad
@@ -149,17 +154,17 @@ def test_page_faults_name_the_first_bad_address(machine: Machine, text: str, whe
 def test_permissions_are_apart(machine: Machine, text: str, allowed: int) -> None:
     memory = Memory(pages=8)
     memory.pages[3] = allowed
-    fault = run(machine, memory, text.split("\n"), 3 * PAGE)
+    fault = run(machine, memory, text.split("\n"), memory.base + 3 * PAGE)
     assert (fault is None) == (allowed == ACCESSES[text])
     memory.pages[3] = READ | WRITE
-    fault = run(machine, memory, text.split("\n"), 3 * PAGE + 2)
+    fault = run(machine, memory, text.split("\n"), memory.base + 3 * PAGE + 2)
     assert fault is not None and fault.status == MISALIGNED
 
 
 def test_lanes_past_the_vector_length_touch_nothing(machine: Machine) -> None:
     memory = Memory(pages=8)
     memory.pages[4] = 0
-    at = 4 * PAGE - 40
+    at = memory.base + 4 * PAGE - 40
     lines = ["const.i64 s1, 10", "setvl s1, s1", "load.f32 v0, s0", "store.f32 v0, s0"]
     assert run(machine, memory, lines, at) is None
     lines[0] = "const.i64 s1, 11"
@@ -173,9 +178,9 @@ def test_masked_lanes_touch_nothing(machine: Machine) -> None:
     lines = ["lane.i64 v1", "const.i64 s1, 100", "cmp.eq.i64 p0, v1, s1", "const.f32 v0, 0"]
     lines += ["const.i64 s2, 655", "mul.i64 v1, v1, s2", "const.i64 s3, 4", "mul.i64 v1, v1, s3"]
     good = [*lines, "@p0 gather.f32 v0, s0, v1"]
-    assert run(machine, memory, good, 0) is None  # lane 100 lies in page 3, lane 0 at null
-    fault = run(machine, memory, [*lines, "@!p0 gather.f32 v0, s0, v1"], 0)
-    assert fault is not None and "lane 0:" in fault.cause and fault.address == 0
+    assert run(machine, memory, good, memory.base) is None  # lane 100: page 3, lane 0: null
+    fault = run(machine, memory, [*lines, "@!p0 gather.f32 v0, s0, v1"], memory.base)
+    assert fault is not None and "lane 0:" in fault.cause and fault.address == memory.base
 
 
 def test_a_register_never_shows_what_another_program_left(machine: Machine) -> None:
