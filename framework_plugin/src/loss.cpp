@@ -130,14 +130,19 @@ Tensor nll_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& g
   return out;
 }
 
+void check_mse(const Tensor& self) {
+  if (!at::isFloatingType(self.scalar_type())) unsupported("mse_loss of ", self.scalar_type());
+}
 struct MseLoss : meta::structured_mse_loss {
   void impl(const Tensor& self, const Tensor& target, int64_t reduction, const Tensor& out) {
+    check_mse(out);
     if (reduction == at::Reduction::None) return run_elementwise(*this, rows::squared_difference);
     const Tensor squares = self.sub(target).square_();
     out.copy_(reduction == at::Reduction::Mean ? squares.mean() : squares.sum());
   }
 };
 Tensor mse_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction) {
+  check_mse(self);
   const double factor = reduction == at::Reduction::Mean ? 2.0 / static_cast<double>(self.numel()) : 2.0;
   return self.sub(target).mul_(factor).mul(grad);
 }

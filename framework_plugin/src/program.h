@@ -36,6 +36,7 @@ enum class Indirect : uint8_t { none, gather, gather_wrap, scatter, scatter_wrap
 
 // Bits of Row::domain, and of Row::wide: scalars x = 1, y = 2, z = 4, and the second input.
 constexpr uint8_t kFloats = 1, kIntegers = 2, kBooleans = 4;
+constexpr uint8_t kNumbers = kFloats | kIntegers, kBits = kIntegers | kBooleans, kAny = kNumbers | kBooleans;
 constexpr uint8_t kWideSecond = 128;
 
 // Values in the text: `a` to `f` inputs, `o` the output, `x` to `z` scalars, `t0` to `t9`
@@ -52,7 +53,7 @@ struct Row {
   const char* scalar_type = nullptr;  // of x to z, where it is not that of the computation
   Indirect indirect = Indirect::none;
   uint8_t wide = 0;                   // f16 and bf16: which numbers of the host keep f32 instead of rounding first
-  uint8_t domain = kFloats | kIntegers | kBooleans;  // common types that PyTorch has it for
+  uint8_t domain = kFloats;           // common types that PyTorch has it for: others are refused
 };
 
 enum class Access : uint8_t { contiguous, strided, uniform };
@@ -93,7 +94,7 @@ inline int slot_of_stride(const Signature& s, int operand, int dim) {
 }
 inline int slots(const Signature& s) { return slot_of_stride(s, s.operands - 1, s.dims - 1) + 1; }
 
-constexpr Row only(uint8_t domain, Row row) {
+constexpr Row over(uint8_t domain, Row row) {
   row.domain = domain;
   return row;
 }
