@@ -17,6 +17,16 @@ from qualify.pipeline import Prepared
 from qualify.room import RoomFacts, RoomSpec
 from qualify.stage import Stages, cache_root
 
+MAKE_SECONDS = 1800
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whichever test comes first makes images and wheels, or waits for the other worker to."""
+    for item in items:
+        asks = "stages" in getattr(item, "fixturenames", ())
+        if asks and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(MAKE_SECONDS))
+
 
 @pytest.fixture(scope="session")
 def stages() -> Iterator[Stages]:

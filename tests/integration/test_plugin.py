@@ -15,7 +15,7 @@ RUN_SECONDS = 1500
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(RUN_SECONDS + 900)
+@pytest.mark.timeout(RUN_SECONDS + 1800)
 @pytest.mark.parametrize("file", FILES)
 def test_in_a_room(prepared: Prepared, file: str) -> None:
     with open_room(prepared.rooms[0]) as room:

@@ -49,7 +49,7 @@ def unseen(found: Report) -> list[str]:
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(RUN_SECONDS + 900)
+@pytest.mark.timeout(RUN_SECONDS + 1800)
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_each_check_fails_on_its_fault(prepared: Prepared, folder: str) -> None:
     found = run_seeded(prepared, folder)
@@ -58,7 +58,7 @@ def test_each_check_fails_on_its_fault(prepared: Prepared, folder: str) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(RUN_SECONDS + 900)
+@pytest.mark.timeout(RUN_SECONDS + 1800)
 @pytest.mark.parametrize("check", ALONE)
 def test_a_check_of_the_classifier_fails_on_its_fault(prepared: Prepared, check: str) -> None:
     found = run_seeded(prepared, "gate2_eager", "--seed-alone", check)
