@@ -117,7 +117,8 @@ class Lab:
         (self.suites / "gate0_health").mkdir(parents=True, exist_ok=True)
         for name in ("conftest.py", "pytest.ini"):
             shutil.copy(TREE / "tests" / "gates" / name, self.suites)
-        text = (TREE / "matrix" / "gates.toml").read_text().split("[[tiers]]")[0] + TIER
+        gates_and_tiers, facts = (TREE / "matrix" / "gates.toml").read_text().split("# What a cell")
+        text = gates_and_tiers.split("[[tiers]]")[0] + TIER + "# What a cell" + facts
         (folder / "gates.toml").write_text(text)
         gates = load(folder / "gates.toml", Gates)
         health = msgspec.structs.replace(gates.gates[0], required=("gate0.a.one",))
