@@ -25,7 +25,7 @@ from qualify.container import OWNER_LABEL
 from qualify.engine import RoomKind
 from qualify.errors import EngineError
 from qualify.gate import Inputs
-from qualify.matrix import CellFact, Cells, Gates, Layer, load
+from qualify.matrix import Cells, Gates, Layer, load
 from qualify.process import run
 from qualify.room import RoomSpec
 from qualify.stage import Stages, cache_root
@@ -48,7 +48,7 @@ def check(id): return pytest.mark.check(id, obligations=["B1"], kind="focused te
 @check("gate0.a.one")
 def test_one(detail):
     import sample_of_a_wheel
-    detail(machine=platform.machine())
+    detail(machine=platform.machine(), **{said})
 @check("gate0.a.two")
 def test_two():
     {two}
@@ -117,16 +117,16 @@ class Lab:
         (self.suites / "gate0_health").mkdir(parents=True, exist_ok=True)
         for name in ("conftest.py", "pytest.ini"):
             shutil.copy(TREE / "tests" / "gates" / name, self.suites)
-        gates_and_tiers, facts = (TREE / "matrix" / "gates.toml").read_text().split("# What a cell")
-        text = gates_and_tiers.split("[[tiers]]")[0] + TIER + "# What a cell" + facts
+        gates_and_tiers, found = (TREE / "matrix" / "gates.toml").read_text().split("# What a cell")
+        text = gates_and_tiers.split("[[tiers]]")[0] + TIER + "# What a cell" + found
         (folder / "gates.toml").write_text(text)
         gates = load(folder / "gates.toml", Gates)
         health = msgspec.structs.replace(gates.gates[0], required=("gate0.a.one",))
-        machine = CellFact(
-            field="architecture", check="gate0.a.one", detail="machine", layer=Layer.PIPELINE
+        facts = tuple(
+            msgspec.structs.replace(fact, check="gate0.a.one") for fact in gates.cell_facts
         )
         self.gates = msgspec.structs.replace(
-            gates, gates=(health, *gates.gates[1:]), cell_facts=(machine,)
+            gates, gates=(health, *gates.gates[1:]), cell_facts=facts
         )
         self.cell = load(TREE / "matrix" / "cells.toml", Cells).cells[0]
         self.images: tuple[str, ...] = ()  # those of the rooms, unless a test says others
@@ -134,7 +134,8 @@ class Lab:
 
     def suite(self, two: str = "pass", text: str | None = None) -> None:
         path = self.suites / "gate0_health" / "test_health.py"
-        path.write_text(SUITE.format(two=two) if text is None else text)
+        said = {name: getattr(self.cell, name) for name in ("stepping", "firmware", "driver")}
+        path.write_text(SUITE.format(two=two, said=said) if text is None else text)
 
     def inputs(self, spec: RoomSpec) -> Inputs:
         health = self.gates.gates[0]
