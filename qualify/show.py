@@ -89,9 +89,7 @@ def _verdict(verdict: Verdict, records: Path | None) -> RenderableType:
         )
     blamed = {(reason.gate, reason.room) for reason in verdict.reasons}
     if any(row.failed and (row.gate, row.room) not in blamed for row in verdict.rows):
-        said = (
-            "a failed check that the tier does not ask for refuses nothing: qualify show"
-        )
+        said = "a failed check that the tier does not ask for refuses nothing: qualify show"
         parts.append(Text(f"{said} RECORD names it", style="dim"))
     if records is not None:
         parts.append(Text(f"records: {records}/<record>*.json", style="dim"))
