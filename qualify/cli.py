@@ -220,7 +220,9 @@ def main() -> None:
             _print_json({"error": str(error), "status": error.exit_status})
         err.print(f"error: {error}", markup=False)
         sys.exit(error.exit_status)
-    except Exception:
+    except Exception as error:
+        if "--json" in sys.argv:
+            _print_json({"error": repr(error), "status": FAULT_OF_OURS})
         err.print_exception()
         err.print("error: a fault of qualify itself: please report it with the lines above")
         sys.exit(FAULT_OF_OURS)

@@ -2,7 +2,8 @@
 
 The rules, in order. Each one that does not hold is a reason, and one reason refuses.
 
- 1. The index is whole: chained, and signed by a key that the policy trusts.
+ 1. The index is whole: chained, signed by a key that the policy trusts, and no line follows
+    those that the signed head counts.
  2. Every record that the index names is there, and its bytes have the digest that the
     index names.
  3. Only records that the index names count, and of those only the ones that were asked for:
@@ -13,8 +14,8 @@ The rules, in order. Each one that does not hold is a reason, and one reason ref
  4. A record is typed, consistent in itself, and about exactly the wheels, cell, gate and
     room that it was asked for.
  5. `emulated` evidence never satisfies a claim about hardware, nor the other way round.
- 6. The gate reached its end, all its files could be collected, and it planned at least one
-    check.
+ 6. The gate reached its end, as its process's status says too, all its files could be
+    collected, and it planned at least one check.
  7. Every check that the matrix requires of the gate was planned.
  8. Every planned check passed in every case, or a waiver that is live today turns exactly
     its outcome. Only `expected failure` and `skipped` can be waived.

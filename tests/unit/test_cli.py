@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from samples import CELL, GATES, World, check, events, jsonl
 
-from qualify import evidence, index
+from qualify import cli, evidence, index
 from qualify.process import Completed, run
 
 TREE = Path(__file__).parents[2]
@@ -223,3 +223,21 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, place: str, whi
     assert PLACES[place] in done.stderr and "--evidence" in done.stderr
     assert str(folders[which]) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_fault_of_ours_is_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(cli, "app", broken)
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["qualify", "run", "--json"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 70
+    assert json.loads(capsys.readouterr().out) == {
+        "error": "ZeroDivisionError('ours')",
+        "status": 70,
+    }
