@@ -1,15 +1,18 @@
 """Reads matrix/*.toml into typed, frozen values.
 
-Unknown keys are refused, and so is what types alone can't say: a tier that names a gate
-that is not there, two waivers for one thing, a gate that is built and requires nothing.
-An error names the file, the line, the key, what was expected and what was found.
+Unknown keys are refused, and so is what types alone can't say: anything named twice, a tier
+that asks for more operating systems than rooms, a check that its gate does not have, a gate
+that is built and requires nothing. An error names the file, the line, the key, what was
+expected and what was found.
 """
 
 from __future__ import annotations
 
 import datetime
+import difflib
 import enum
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar, get_args
 
@@ -20,6 +23,10 @@ from qualify.errors import InputError
 from qualify.outcome import StatementKind
 
 CheckId = Annotated[str, msgspec.Meta(pattern=r"^gate[0-7]\.[a-z0-9_]+\.[a-z0-9_]+$")]
+CheckPrefix = Annotated[str, msgspec.Meta(pattern=r"^gate[0-7]\.[a-z0-9_.]*$")]
+ObligationId = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][0-9]+$")]
+FolderName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_]+$")]
+"""Of a folder that lies in tests/gates: no path, which could lead out of it."""
 GateNumber = Annotated[int, msgspec.Meta(ge=0, le=7)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -77,7 +84,7 @@ class Gate(_Strict, frozen=True, kw_only=True):
     number: GateNumber
     name: Text
     question: Text
-    folder: Text
+    folder: FolderName
     built: bool
     layer: Layer
     timeout_seconds: Annotated[int, msgspec.Meta(gt=0)] = 1800
@@ -87,7 +94,7 @@ class Gate(_Strict, frozen=True, kw_only=True):
 class Route(_Strict, frozen=True, kw_only=True):
     """Checks whose id starts with `prefix` are about `layer`. The longest prefix wins."""
 
-    prefix: Text
+    prefix: CheckPrefix
     layer: Layer
 
 
@@ -101,7 +108,7 @@ class Tier(_Strict, frozen=True, kw_only=True):
     name: Text
     gates: tuple[GateNumber, ...]
     checks: tuple[CheckId, ...] = ()
-    obligations: tuple[Text, ...]
+    obligations: tuple[ObligationId, ...]
     rooms: Annotated[int, msgspec.Meta(ge=1)]
     distinct_os: Annotated[int, msgspec.Meta(ge=1)]
     room_kinds: Annotated[tuple[RoomKind, ...], msgspec.Meta(min_length=1)]
@@ -136,23 +143,55 @@ class Gates(_Strict, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         numbers = [gate.number for gate in self.gates]
         if numbers != list(range(8)):
-            raise ValueError(f"expected the gates 0 to 7 in order, got {numbers}")
+            raise _wrong("gates", "the gates 0 to 7 in order", numbers)
         if missing := [layer.value for layer in Layer if layer not in self.owners]:
-            raise ValueError(f"expected an owner for each layer, got none for {missing}")
+            raise _wrong("owners", "an owner for each layer", f"none for {missing}")
+        _no_doubles("gates[{}].name", (gate.name for gate in self.gates))
+        _no_doubles("gates[{}].folder", (gate.folder for gate in self.gates))
         for gate in self.gates:
+            key = f"gates[{gate.number}].required"
             if gate.built and not gate.required:
-                raise ValueError(f"gate {gate.number} is built: expected required checks, got none")
+                key = f"gates[{gate.number}].built"
+                raise _wrong(key, "required checks, since the gate is built", "none")
+            _no_doubles(key + "[{}]", gate.required)
             for id in gate.required:
                 if not id.startswith(f"gate{gate.number}."):
-                    raise ValueError(f"gate {gate.number} requires {id}, a check of another gate")
+                    raise _wrong(key, f"checks of gate {gate.number}", f"{id}, of another gate")
+        _no_doubles("routes[{}].prefix", (route.prefix for route in self.routes))
+        _no_doubles("tiers[{}].name", (tier.name for tier in self.tiers))
+        for number, tier in enumerate(self.tiers):
+            self._check_tier(f"tiers[{number}]", tier)
         fields, found = list(FOUND_OUT), sorted(fact.field for fact in self.cell_facts)
         if found != sorted(fields):
-            raise ValueError(f"expected one of cell_facts for each of {fields}, got {found}")
-        for fact in self.cell_facts:
+            raise _wrong("cell_facts", f"one for each of {fields}", found)
+        for number, fact in enumerate(self.cell_facts):
             if fact.check not in self.gates[int(fact.check[4])].required:
-                raise ValueError(
-                    f"{fact.field} is found by {fact.check}: expected a required check"
-                )
+                key = f"cell_facts[{number}].check"
+                raise _wrong(key, f"a required check that finds {fact.field}", fact.check)
+
+    def _check_tier(self, key: str, tier: Tier) -> None:
+        for field in ("gates", "checks", "obligations", "room_kinds"):
+            _no_doubles(f"{key}.{field}[{{}}]", getattr(tier, field))
+        if not tier.gates and not tier.checks:
+            raise _wrong(f"{key}.gates", "gates or checks that the tier asks for", "none")
+        for number, check in enumerate(tier.checks):
+            self.require_known(f"{key}.checks[{number}]", check)
+        if tier.distinct_os > tier.rooms:
+            expected = f"at most {tier.rooms}, the tier's number of rooms"
+            mend = "Ask for more rooms, or for fewer systems"
+            raise _wrong(f"{key}.distinct_os", expected, tier.distinct_os, mend)
+
+    def require_known(self, key: str, check: str) -> None:
+        """Raise ValidationError when `check`, named by `key`, is none of its gate's.
+
+        Of a gate that is not built nobody has said yet which checks it has.
+        """
+        gate = self.gates[int(check[4])]
+        if gate.built and check not in gate.required:
+            near = difflib.get_close_matches(check, gate.required, n=1)
+            like = f", such as {near[0]}" if near else ""
+            expected = f"a check that gate {gate.number} requires{like}"
+            raise _wrong(key, expected, check, "Mend its name, or list it in matrix/gates.toml")
 
     def tier(self, name: str) -> Tier:
         for tier in self.tiers:
@@ -187,9 +226,17 @@ class Waivers(_Strict, frozen=True, kw_only=True):
     waivers: tuple[Waiver, ...] = ()
 
     def __post_init__(self) -> None:
-        seen = [(waiver.check, waiver.outcome) for waiver in self.waivers]
-        if twice := {what for what in seen if seen.count(what) > 1}:
-            raise ValueError(f"expected one waiver a check and outcome, got two for {twice}")
+        _no_doubles("waivers[{}].check", (f"{w.outcome} of {w.check}" for w in self.waivers))
+
+
+def read_waivers(path: Path, gates: Gates) -> Waivers:
+    """The waivers, each for a check that there is: one with a slip in it would waive nothing."""
+
+    def judge(waivers: Waivers) -> None:
+        for number, waiver in enumerate(waivers.waivers):
+            gates.require_known(f"waivers[{number}].check", waiver.check)
+
+    return load(path, Waivers, judge)
 
 
 class Policy(_Strict, frozen=True, kw_only=True):
@@ -209,11 +256,11 @@ class Cells(_Strict, frozen=True, kw_only=True):
     cells: tuple[Cell, ...]
 
     def __post_init__(self) -> None:
-        ids = [cell.id for cell in self.cells]
-        if len(set(ids)) != len(ids):
-            raise ValueError(f"expected cells with ids of their own, got {ids}")
-        if without := [cell.id for cell in self.cells if not cell.images]:
-            raise ValueError(f"expected images for each cell, got none for {without}")
+        _no_doubles("cells[{}].id", (cell.id for cell in self.cells))
+        for number, cell in enumerate(self.cells):
+            if not cell.images:
+                raise _wrong(f"cells[{number}].images", "images of the cell's rooms", "none")
+            _no_doubles(f"cells[{number}].images[{{}}]", cell.images)
 
     def for_python(self, python: str) -> Cell:
         """The one cell of a Python version such as "3.12"."""
@@ -237,14 +284,36 @@ class Cells(_Strict, frozen=True, kw_only=True):
         )
 
 
-def load(path: Path, type: type[_T]) -> _T:
-    """One TOML file as a `type`. Raises InputError with the place in the file."""
+def _wrong(key: str, expected: str, got: object, mend: str = "") -> msgspec.ValidationError:
+    """A contradiction at `key`, in the form in which msgspec tells a wrong type and its place."""
+    then = f". {mend}" if mend else ""
+    return msgspec.ValidationError(f"expected {expected}, got {got}{then} - at `$.{key}`")
+
+
+def _no_doubles(key: str, values: Iterable[object]) -> None:
+    """Refuse a value that was there before; `key` has `{}` for its place."""
+    seen: dict[object, str] = {}
+    for number, value in enumerate(values):
+        here = key.format(number)
+        if (first := seen.setdefault(value, here)) != here:
+            said = value.value if isinstance(value, enum.Enum) else value
+            got = f"{said}, which is {first} too"
+            raise _wrong(here, "each one once", got, "Take one of the two out")
+
+
+def load(path: Path, type: type[_T], judge: Callable[[_T], None] = lambda value: None) -> _T:
+    """One TOML file as a `type`. Raises InputError with the place in the file.
+
+    `judge` raises ValidationError for what is wrong only beside other files.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
     try:
-        return msgspec.toml.decode(text, type=type)
+        value = msgspec.toml.decode(text, type=type)
+        judge(value)
+        return value
     except msgspec.ValidationError as error:
         message, key = _split(str(error))
         line = _line(text, key, message)

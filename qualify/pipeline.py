@@ -22,7 +22,7 @@ from qualify.build import Wheel
 from qualify.claim import Asked, Question, Verdict
 from qualify.errors import BuildError, EvidenceError, HostError, InputError
 from qualify.gate import Inputs
-from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load
+from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load, read_waivers
 from qualify.process import Completed
 from qualify.room import RoomSpec, open_room
 from qualify.stage import Output, Stages
@@ -51,10 +51,11 @@ def read_matrix(tree: Path) -> Matrix:
             got="none",
             mend="Run this in a checkout, or pass --tree",
         )
+    gates = load(folder / "gates.toml", Gates)
     return Matrix(
-        gates=load(folder / "gates.toml", Gates),
+        gates=gates,
         policy=load(folder / "policy.toml", Policy),
-        waivers=load(folder / "waivers.toml", Waivers),
+        waivers=read_waivers(folder / "waivers.toml", gates),
         cells=load(folder / "cells.toml", Cells),
     )
 

@@ -96,21 +96,144 @@ def test_a_bad_file_is_named_to_the_line(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("old", "new", "key", "message"),
     [
-        ("number = 3", "number = 4", "expected the gates 0 to 7 in order"),
-        ('hardware = "hardware team"', "", "expected an owner for each layer"),
-        ("built = false", "built = true", "gate 3 is built: expected required checks"),
-        ('"gate1.copy.roundtrip"', '"gate2.copy.roundtrip"', "a check of another gate"),
-        ('field = "stepping"', 'field = "firmware"', "expected one of cell_facts for each of"),
-        ('"gate0.identity.read",', "", "stepping is found by gate0.identity.read: expected a req"),
+        ("number = 3", "number = 4", "gates", "expected the gates 0 to 7 in order"),
+        ('hardware = "hardware team"', "", "owners", "expected an owner for each layer"),
+        ("built = false", "built = true", "gates[3].built", "expected required checks, since"),
+        (
+            '"gate1.copy.roundtrip"',
+            '"gate2.copy.roundtrip"',
+            "gates[1].required",
+            "expected checks of gate 1, got gate2.copy.roundtrip, of another gate",
+        ),
+        (
+            '"gate1.copy.roundtrip",',
+            '"gate1.copy.roundtrip", "gate1.copy.roundtrip",',
+            "gates[1].required[5]",
+            "expected each one once, got gate1.copy.roundtrip, which is gates[1].required[4] too",
+        ),
+        ('name = "tensors"', 'name = "health"', "gates[1].name", "health, which is gates[0].name"),
+        (
+            'folder = "gate1_tensors"',
+            'folder = "gate0_health"',
+            "gates[1].folder",
+            "expected each one once, got gate0_health, which is gates[0].folder too",
+        ),
+        ("gate1_tensors", "../gates", "gates[1].folder", "Expected `str` matching regex"),
+        ("gate1_tensors", "/etc", "gates[1].folder", "Expected `str` matching regex"),
+        (
+            'prefix = "gate0.kernel."',
+            'prefix = "gate0.runtime."',
+            "routes[3].prefix",
+            "expected each one once, got gate0.runtime., which is routes[2].prefix too",
+        ),
+        ('"gate0.kernel."', '"gate9.kernel."', "routes[3].prefix", "Expected `str` matching regex"),
+        (
+            'name = "release"\ngates',
+            'name = "experimental"\ngates',
+            "tiers[1].name",
+            "expected each one once, got experimental, which is tiers[0].name too",
+        ),
+        ("gates = [0, 1, 2]", "gates = [0, 1, 1]", "tiers[0].gates[2]", "got 1, which is tiers[0]"),
+        ("gates = [0, 1, 2]", "gates = [0, 1, 8]", "tiers[0].gates[2]", "Expected `int` <= 7"),
+        ('["B1", "B2",', '["B1", "B1",', "tiers[0].obligations[1]", "each one once, got B1"),
+        ('["B1", "B2",', '["B1", "bring",', "tiers[0].obligations[1]", "Expected `str` matching"),
+        (
+            '["docker", "podman"]',
+            '["docker", "docker"]',
+            "tiers[1].room_kinds[1]",
+            "expected each one once, got docker, which is tiers[1].room_kinds[0] too",
+        ),
+        (
+            "checks = [",
+            'checks = ["gate1.copy.roundtripp",',
+            "tiers[0].checks[0]",
+            "expected a check that gate 1 requires, such as gate1.copy.roundtrip, got "
+            "gate1.copy.roundtripp. Mend its name",
+        ),
+        ("checks = [", 'checks = ["gate8.a.b",', "tiers[0].checks[0]", "Expected `str` matching"),
+        (
+            "distinct_os = 2",
+            "distinct_os = 3",
+            "tiers[1].distinct_os",
+            "expected at most 2, the tier's number of rooms, got 3. Ask for more rooms",
+        ),
+        (
+            "gates = [0, 1, 2, 3, 4, 5, 6, 7]",
+            "gates = []",
+            "tiers[1].gates",
+            "expected gates or checks that the tier asks for, got none",
+        ),
+        ('field = "stepping"', 'field = "firmware"', "cell_facts", "expected one for each of"),
+        (
+            '"gate0.identity.read",',
+            "",
+            "cell_facts[0].check",
+            "expected a required check that finds stepping, got gate0.identity.read",
+        ),
     ],
 )
-def test_gates_that_contradict_themselves(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_gates_that_contradict_themselves(
+    tmp_path: Path, old: str, new: str, key: str, message: str
+) -> None:
     path = tmp_path / "gates.toml"
-    path.write_text((MATRIX / "gates.toml").read_text().replace(old, new, 1))
-    with pytest.raises(InputError, match=message):
+    good = (MATRIX / "gates.toml").read_text()
+    assert old in good
+    path.write_text(good.replace(old, new, 1))
+    with pytest.raises(InputError) as caught:
         matrix.load(path, Gates)
+    place = re.match(rf"{path}:(\d+): {re.escape(key)}: ", str(caught.value))
+    assert place and message in str(caught.value)
+    if key.count("."):  # else it is the tables that are wrong, or one that is not there
+        field = key.split(".")[1].partition("[")[0]
+        assert path.read_text().splitlines()[int(place[1]) - 1].startswith(f"{field} = ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("emu-a0-py3.11", "emu-a0-py3.10", "18: cells[1].id: expected each one once, got emu-a0"),
+        ('["debian12", "debian13"]', "[]", "14: cells[0].images: expected images of the cell's"),
+        ('"debian13"]', '"debian12"]', "14: cells[0].images[1]: expected each one once, got debia"),
+    ],
+)
+def test_cells_that_contradict_themselves(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "cells.toml"
+    path.write_text((MATRIX / "cells.toml").read_text().replace(old, new, 1))
+    with pytest.raises(InputError, match=re.escape(f"{path}:{message}")):
+        matrix.load(path, Cells)
+
+
+WAIVER = """[[waivers]]
+check = "gate1.copy.roundtrip"
+outcome = "skipped"
+owner = "o"
+reason = "r"
+issue = "i"
+review = 2030-01-01
+"""
+
+
+def test_a_waiver_of_a_check_that_no_gate_has(tmp_path: Path) -> None:
+    gates = matrix.load(MATRIX / "gates.toml", Gates)
+    path = tmp_path / "waivers.toml"
+    path.write_text(WAIVER + WAIVER.replace("gate1.copy.roundtrip", "gate4.of.later"))
+    assert len(matrix.read_waivers(path, gates).waivers) == 2
+    path.write_text(WAIVER.replace("roundtrip", "round_trip"))
+    message = r"waivers.toml:2: waivers\[0\].check: expected a check that gate 1 requires, such as "
+    with pytest.raises(InputError, match=message + "gate1.copy.roundtrip, got gate1.copy.round_tr"):
+        matrix.read_waivers(path, gates)
+
+
+def test_two_waivers_for_one_thing(tmp_path: Path) -> None:
+    path = tmp_path / "waivers.toml"
+    path.write_text(WAIVER + WAIVER.replace("skipped", "expected failure"))
+    assert len(matrix.load(path, Waivers).waivers) == 2
+    path.write_text(WAIVER + WAIVER)
+    message = r"waivers.toml:9: waivers\[1\].check: expected each one once, got skipped of gate1"
+    with pytest.raises(InputError, match=message):
+        matrix.load(path, Waivers)
 
 
 @pytest.mark.parametrize("field", ["owner", "reason", "issue", "review"])
