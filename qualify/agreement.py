@@ -1,7 +1,7 @@
 """Whether a cell is what its records say ran. Pure: evidence in, disagreements out.
 
 A cell is written by a person. The device says its own stepping and firmware, the machine in
-the room its architecture, and a room's image which system it is. Where the two differ, or
+the room its architecture, a room which system, Python and torch it has. Where the two differ, or
 where nothing says it, the evidence is not about the cell. A sandbox is of the machine's own
 system, which its record names: a cell that ran only there is claimed without images.
 """
@@ -60,7 +60,20 @@ def as_ran(cell: Cell, rooms: Iterable[RoomFacts]) -> Cell:
 
 
 def of_rooms(cell: Cell, rooms: Iterable[RoomFacts]) -> Iterator[Disagreement]:
-    """Where the rooms that were made from images are not one of each of the cell's images."""
+    """Where the rooms have another Python or torch than the cell says, or where those that were
+    made from images are not one of each of the cell's images."""
+    rooms = list(rooms)
+    for field, expected, of_each in (
+        ("python", cell.python, {_minor(facts.python) for facts in rooms}),
+        ("torch", cell.torch, {facts.torch.partition("+")[0] for facts in rooms}),
+    ):
+        if of_each - {expected}:
+            yield Disagreement(
+                field=field,
+                expected=expected,
+                got=" and ".join(sorted(of_each)),
+                layer=Layer.PIPELINE,
+            )
     found = _images(rooms)
     if found and found != set(cell.images):
         yield Disagreement(
@@ -69,6 +82,10 @@ def of_rooms(cell: Cell, rooms: Iterable[RoomFacts]) -> Iterator[Disagreement]:
             got=" and ".join(sorted(found)),
             layer=Layer.PIPELINE,
         )
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 def _images(rooms: Iterable[RoomFacts]) -> set[str]:

@@ -86,12 +86,14 @@ class Container:
                 user="0" if user == "root" else "1000",
             )["Id"]
             handle = api.exec_start(started, socket=True)
-            handle._sock.settimeout(timeout + GRACE_SECONDS)
+            handle._sock.settimeout(None)
             # What came together with the answer's head lies in the reader's buffer, and no more in
             # the socket that the SDK gives: to read there would lose the first of the output.
             # The answer closes its reader itself, and complains later where that is closed already.
             with handle._sock, contextlib.closing(handle._response):
-                out, err = exchange(handle._sock, handle._response.raw._fp.fp, stdin)
+                reader = handle._response.raw._fp.fp
+                with ending(handle._sock, timeout + GRACE_SECONDS):
+                    out, err = exchange(handle._sock, reader, stdin)
             status = api.exec_inspect(started)["ExitCode"]
         except TimeoutError as error:
             raise RoomError(f"the engine did not end {argv[0]} within its time") from error
@@ -204,6 +206,27 @@ def engine_errors(what: str) -> Iterator[None]:
         yield
     except (APIError, DockerException, requests.RequestException) as error:
         raise EngineError(f"the container engine could not {what}: {error}") from error
+
+
+@contextlib.contextmanager
+def ending(stream: socket.socket, seconds: float) -> Iterator[None]:
+    """TimeoutError if what is done with `stream` takes longer, however steadily it drips."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        with contextlib.suppress(OSError):
+            stream.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    if late.is_set():
+        raise TimeoutError(f"not done after {seconds:.0f} s")
 
 
 def exchange(stream: socket.socket, reader: BinaryIO, stdin: bytes) -> tuple[bytes, bytes]:

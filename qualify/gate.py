@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from qualify import __version__, evidence, report
+from qualify import __version__, evidence, owner, report
 from qualify.content import code_of, sha256_of
 from qualify.errors import ChangedError, EvidenceError, InputError, RoomError
 from qualify.evidence import Fault, Host, Predicate, Record
@@ -31,6 +31,7 @@ from qualify.report import Report
 from qualify.room import Room, RoomSpec, open_room
 
 REPORT = "report.jsonl"
+COPIES = "qualify-gate-"
 BLOCKS_LEFT = 16  # of 4 KiB: what fails for want of space has left less than what it wanted
 CODE = (
     *("gate", "report", "outcome", "evidence", "process", "room", "mounts"),
@@ -174,7 +175,8 @@ def _record(
 @contextmanager
 def _copied(inputs: Inputs) -> Iterator[tuple[list[Path], Path]]:
     """Copies of the wheels, and a folder with one of the suite, that are what the inputs say."""
-    with tempfile.TemporaryDirectory(prefix="qualify-gate-") as name:
+    _sweep(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=f"{COPIES}{owner.current().text()}-") as name:
         wheels, suite = [], Path(name) / "gates"
         for wheel in inputs.wheels:
             wheels.append(Path(shutil.copyfile(wheel, Path(name) / wheel.name)))
@@ -185,6 +187,13 @@ def _copied(inputs: Inputs) -> Iterator[tuple[list[Path], Path]]:
         folder = inputs.suite.root / inputs.suite.folder
         _unchanged(folder, inputs.suite.sha256, _suite_digest(suite, inputs.suite.files))
         yield wheels, suite
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the copies of runs that were killed; those of the living are not touched."""
+    for left in folder.glob(f"{COPIES}*"):
+        if owner.left_behind(left.name.removeprefix(COPIES).rpartition("-")[0]):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _unchanged(path: Path, expected: str, got: str) -> None:

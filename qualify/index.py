@@ -215,6 +215,8 @@ def _open(head: bytes, public: bytes) -> tuple[Head, str]:
     key = SSlibKey.from_crypto(load_pem_public_key(public))
     envelope = Envelope.from_dict(json.loads(head))
     envelope.verify([key], 1)
+    if _encode(envelope) != head.strip():  # base64 and JSON have many ways to say one thing
+        raise ValueError("expected the bytes that were written, got others of the same meaning")
     if envelope.payload_type != HEAD_TYPE:
         raise ValueError(f"expected a payload of type {HEAD_TYPE}, got {envelope.payload_type}")
     return msgspec.json.decode(envelope.payload, type=Head), key.keyid
@@ -223,7 +225,11 @@ def _open(head: bytes, public: bytes) -> tuple[Head, str]:
 def _write_head(folder: Path, signer: CryptoSigner, head: Head) -> None:
     envelope = Envelope(msgspec.json.encode(head), HEAD_TYPE, {})
     envelope.sign(signer)
-    write_whole(folder / HEAD, json.dumps(envelope.to_dict(), indent=1).encode() + b"\n")
+    write_whole(folder / HEAD, _encode(envelope) + b"\n")
+
+
+def _encode(envelope: Envelope) -> bytes:
+    return json.dumps(envelope.to_dict(), indent=1).encode()
 
 
 def _signer(folder: Path) -> CryptoSigner:

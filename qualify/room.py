@@ -39,6 +39,14 @@ ENVIRONMENT = {
     "USER": "room",
 }
 
+ASK_VERSIONS = """\
+import platform
+from importlib import metadata
+print("Python", platform.python_version())
+print("torch", metadata.version("torch"))
+"""
+"""Without importing torch: what it is called is asked here, whether it works by the gates."""
+
 
 class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a record says about a room. Known before the room is opened, and proved by entering it.
@@ -185,19 +193,36 @@ class Room:
         return posixpath.normpath(posixpath.join(self.work, path))
 
     def _prove_declared(self) -> None:
-        """Raise RoomError if the system inside is not the one that the facts say."""
+        """Raise RoomError if system, Python or torch inside are not those that the facts say.
+
+        A room whose facts name no torch is a bare one: nothing of it is installed there.
+        """
         facts = self.facts
-        declared = [facts.os_id, facts.os_version, f"glibc {facts.glibc}"]
         ask = '. /etc/os-release; echo "${ID:-linux}"; echo "$VERSION_ID"; getconf GNU_LIBC_VERSION'
-        done = self.run(["sh", "-c", ask], timeout=60)
+        self._prove(
+            "the system",
+            [facts.os_id, facts.os_version, f"glibc {facts.glibc}"],
+            ["sh", "-c", ask],
+            mend="Mend its entry in containers/images.toml"
+            if facts.image
+            else "Run again: this machine's system was changed meanwhile",
+        )
+        if facts.torch:
+            self._prove(
+                "the installation",
+                [f"Python {facts.python}", f"torch {facts.torch}"],
+                [self.python, "-I", "-c", ASK_VERSIONS],
+                mend="Remove the room's image, or the cache that it was made from, and run again",
+            )
+
+    def _prove(self, what: str, declared: list[str], argv: Sequence[str], *, mend: str) -> None:
+        done = self.run(argv, timeout=60)
         if done.stdout.splitlines() != declared:
             raise RoomError(
-                f"room {facts.name} is not the system that it is declared to be",
+                f"room {self.facts.name} is not {what} that it is declared to be",
                 expected=", ".join(declared),
                 got=", ".join(done.stdout.splitlines()) or done.stderr.strip(),
-                mend="Mend its entry in containers/images.toml"
-                if facts.image
-                else "Run again: this machine's system was changed meanwhile",
+                mend=mend,
             )
 
     def _prove_clean(self) -> None:

@@ -205,6 +205,7 @@ class _Court:
         for what, expected, got in (
             ("the wheels", self.question.wheels, record.wheels),
             ("the cell", self.question.cell, predicate.cell),
+            ("the device", self.question.cell.device, predicate.device),
             ("the evidence", self.question.cell.evidence.value, predicate.evidence.value),
             ("the gate", entry.gate, predicate.gate),
             ("the room", entry.room, predicate.room.name),

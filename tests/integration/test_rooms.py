@@ -18,6 +18,7 @@ from qualify import owner
 from qualify.container import OWNER_LABEL, started
 from qualify.engine import RoomKind
 from qualify.errors import RoomError
+from qualify.pipeline import Prepared
 from qualify.process import run
 from qualify.room import RoomSpec, open_room
 from qualify.sandbox import Sandbox, plan
@@ -130,6 +131,22 @@ def test_a_room_that_is_another_system_than_declared_does_not_open(
         with spec.engine.open_client() as client:
             label = f"{OWNER_LABEL}={owner.current().text()}"
             assert not client.containers.list(all=True, filters={"label": label})
+
+
+@pytest.mark.parametrize("wrong", [{"python": "3.9.0"}, {"torch": "1.0"}])
+def test_a_room_with_another_installation_than_declared_does_not_open(
+    prepared: Prepared, wrong: dict[str, str]
+) -> None:
+    spec = prepared.rooms[0]
+    (told,) = (f"{'Python' if name == 'python' else name} {wrong[name]}" for name in wrong)
+    facts = msgspec.structs.replace(spec.facts, **wrong)
+    with (
+        pytest.raises(RoomError, match="not the installation") as caught,
+        open_room(msgspec.structs.replace(spec, facts=facts)),
+    ):
+        pass
+    assert told in caught.value.expected
+    assert caught.value.got == f"Python {spec.facts.python}, torch {spec.facts.torch}"
 
 
 def test_a_full_disk_is_the_commands_error_and_not_the_rooms(

@@ -101,6 +101,30 @@ def test_the_images_are_those_of_the_rooms(
         assert f"images: expected {expected}, got debian12 and debian13" in reason.what
 
 
+@pytest.mark.parametrize(
+    ("field", "inside", "got"),
+    [
+        ("python", {"python": "3.12.1"}, "3.12"),
+        ("python", {"python": "3.1.1"}, "3.1"),
+        ("torch", {"torch": "2.12.0+cpu"}, "2.12.0"),
+    ],
+)
+def test_the_rooms_have_the_cells_python_and_torch(
+    tmp_path: Path, field: str, inside: dict[str, str], got: str
+) -> None:
+    rooms = [room(), msgspec.structs.replace(room("debian13", os="13"), **inside)]
+    assert list(of_rooms(CELL, [*rooms[:1], room("debian13")])) == []
+    (found,) = of_rooms(CELL, rooms)
+    assert (found.field, found.layer) == (field, Layer.PIPELINE)
+    assert found.got == " and ".join(sorted({getattr(CELL, field), got}))
+    world = World(tmp_path)
+    for where in rooms:
+        for gate in (0, 1, 7):
+            usual = [check(f"gate{gate}.a.one"), *[check("gate7.install.offline")] * (gate == 7)]
+            world.add(jsonl(events(*usual, gate=gate)), gate, where)
+    assert f"{field}: expected" in the_reason(world.decide()).what
+
+
 @pytest.mark.parametrize("changed", [{"image": "sha256:" + "9" * 64}, {"os_version": "13"}])
 def test_all_gates_of_a_room_ran_in_the_same_one(tmp_path: Path, changed: dict[str, Any]) -> None:
     world = World(tmp_path).fill()

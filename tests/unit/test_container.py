@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 
-from qualify.container import exchange
+import pytest
+
+from qualify.container import ending, exchange
 
 
 def frame(number: int, data: bytes) -> bytes:
@@ -40,3 +43,23 @@ def test_input_is_fed_while_output_comes() -> None:
         assert exchange(here, reader, sent) == (b"done", b"x")
         thread.join()
         assert bytes(received) == sent
+
+
+def test_an_engine_that_drips_is_ended() -> None:
+    here, engine = socket.socketpair()
+    stop = threading.Event()
+
+    def drip() -> None:
+        with contextlib.suppress(OSError):
+            while not stop.wait(0.02):
+                engine.sendall(frame(1, b"."))
+
+    thread = threading.Thread(target=drip)
+    with engine, here, here.makefile("rb") as reader:
+        thread.start()
+        try:
+            with pytest.raises(TimeoutError, match="not done"), ending(here, 0.3):
+                exchange(here, reader, b"")
+        finally:
+            stop.set()
+            thread.join()

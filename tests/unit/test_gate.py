@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from samples import CELL, GATES, check, events, jsonl, room
 
-from qualify import evidence, gate, report
+from qualify import evidence, gate, owner, report
 from qualify.engine import Engine, RoomKind
 from qualify.errors import ChangedError, InputError
 from qualify.gate import Inputs
@@ -154,3 +154,22 @@ def test_the_host_has_facts() -> None:
     assert host.cpus > 0
     assert host.memory_bytes > 10**8
     assert host.architecture
+
+
+def test_copies_of_a_killed_run_are_removed_and_no_others(
+    suites: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    dead = owner.Owner(2**22 + 1, 1, owner.current().boot)
+    left, alive, strange = (
+        temporary / f"{gate.COPIES}{name}"
+        for name in (f"{dead.text()}-x", f"{owner.current().text()}-y", "somebody")
+    )
+    for folder in (left, alive, strange):
+        (folder / "gates").mkdir(parents=True)
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    given = inputs(suites, wheels=())
+    (suites / "conftest.py").write_text("changed")
+    with pytest.raises(ChangedError):
+        gate.run(given)
+    assert sorted(temporary.iterdir()) == sorted([alive, strange])

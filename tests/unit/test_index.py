@@ -115,6 +115,11 @@ def test_a_forged_head_is_found(folder: Path) -> None:
     assert "not signed by its key" in problem(folder)
 
 
+def test_a_head_of_the_same_meaning_in_other_bytes_is_found(folder: Path) -> None:
+    edit(folder, b"\n ", b"\n\t", index.HEAD)
+    assert "expected the bytes that were written" in problem(folder)
+
+
 def test_a_head_signed_by_another_key_is_found(folder: Path, tmp_path: Path) -> None:
     add(tmp_path / "other")
     (folder / index.HEAD).write_bytes((tmp_path / "other" / index.HEAD).read_bytes())

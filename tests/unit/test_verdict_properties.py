@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from samples import OUTCOMES, Events, World, check, events, waiver
 
@@ -128,6 +128,7 @@ def test_order_does_not_matter(made: Reports, waived: list[Any], random: Any) ->
 
 @PROFILE
 @given(st.binary(max_size=60), st.integers(0, 3), st.floats(0, 1))
+@example(b"\t", 1, 0.75)
 def test_no_bytes_of_an_index_raise_or_help(junk: bytes, which: int, where: float) -> None:
     """Whatever stands in the index's files, the answer is a verdict; changed bytes refuse."""
     with tempfile.TemporaryDirectory() as name:

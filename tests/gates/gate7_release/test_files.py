@@ -19,6 +19,7 @@ from gate7_release.installed import DISTRIBUTIONS, IMPORTS, binaries, files, sit
 INSTALLER_WRITES = {"INSTALLER", "REQUESTED", "direct_url.json", "RECORD"}
 TAG = re.compile(r"py3-none-(manylinux_(\d+)_(\d+)|manylinux1|manylinux2010|manylinux2014)_(\w+)")
 OLD_NAMES = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+STARTED_BY_OTHERS = {"torch.backends": ("torch-emu", "emu", "torch_emu:_autoload")}
 SOURCE_PATH = re.compile(rb"(?<![\w.$@-])/(?!usr/)[\w./+-]{2,200}\.(?:cpp|cc|cxx|c|hpp|h|S|o|py)\b")
 
 
@@ -160,3 +161,19 @@ def test_no_strays() -> None:
             assert top in allowed or top.endswith((".dist-info", ".libs")), path
             assert not {"tests", "test", "CMakeFiles", "torch"} & set(path.parts[-3:-1]), path
             assert path.suffix not in (".cpp", ".o", ".a", ".cmake"), path
+
+
+@pytest.mark.check("gate7.install.entry_points", obligations=["I1"], kind="inspection")
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_entry_points(name: str, detail: Callable[..., None]) -> None:
+    """A wheel makes its code run in programs that did not ask for it: a test runner, or torch.
+
+    What starts with every Python is a file beside the packages, which `no_strays` sees.
+    """
+    found = sorted((e.group, e.name, e.value) for e in metadata.distribution(name).entry_points)
+    detail(entry_points=[f"{group}: {name} = {value}" for group, name, value in found])
+    for group, entry, value in found:
+        assert group in STARTED_BY_OTHERS or group == "console_scripts", f"{group}: {entry}"
+        if group in STARTED_BY_OTHERS:
+            assert (name, entry, value) == STARTED_BY_OTHERS[group], f"{group}: {entry} = {value}"
+        assert value.partition(":")[0].partition(".")[0] in IMPORTS, f"{entry} = {value}"

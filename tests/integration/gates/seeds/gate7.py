@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import struct
 import subprocess
@@ -78,6 +79,11 @@ def stray(original: Any, name: str) -> list[Path]:
     return [*original(name), site() / "tests" / "test_something.py"]
 
 
+def test_runner_plugin(original: Any, self: Any) -> Any:
+    """Each distribution asks to be loaded by pytest too."""
+    return [*original.fget(self), metadata.EntryPoint("emu", "torch_emu.testing", "pytest11")]
+
+
 def checkout_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(tempfile.mkdtemp(prefix="seed-"))
     (folder / "pyproject.toml").touch()
@@ -140,6 +146,10 @@ SEEDS: dict[str, Seed] = {
     "gate7.install.no_python_symbol": one_more_binary(FILES, b"\0memcpy\0", b"\0Py_Foo\0"),
     "gate7.install.licence": replace(f"{FILES}.files", lambda name: []),
     "gate7.install.no_strays": wrap(f"{FILES}.files", stray),
+    "gate7.install.entry_points": replace(
+        "importlib.metadata.Distribution.entry_points",
+        property(functools.partial(test_runner_plugin, metadata.Distribution.entry_points)),
+    ),
     "gate7.install.maps": in_child(SECOND_COPY),
     "gate7.install.decoys": in_child("import ctypes\nctypes.CDLL('libemurt.so')"),
     "gate7.install.shadow_folder": in_child("open('torch_emu/__init__.py', 'w').close()"),
