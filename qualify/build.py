@@ -35,6 +35,7 @@ from qualify.engine import Engine
 from qualify.errors import BuildError, ChangedError, HostError, InputError
 from qualify.images import Declaration, Image
 from qualify.interpreter import Interpreter
+from qualify.progress import LOG
 from qualify.repair import repair
 from qualify.stage import Output, Stages, locked, remove_tree
 from qualify.wheelhouse import Closure
@@ -276,7 +277,10 @@ def _build(
     sdk: Path | None,
     folder: Path,
 ) -> None:
-    """Run the build in the container or here, and put the wheel and its log into `folder`."""
+    """Run the build in the container or here, and put the wheel and its log into `folder`.
+
+    The log is written as the build goes on.
+    """
     inside = tools.engine is not None
     root = "/src" if inside else str(source)
     torch = "/torch" if inside else str(sdk)
@@ -308,16 +312,15 @@ def _build(
     if inside or shutil.which("ccache"):
         env |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
     if inside:
-        ok, log = _in_container(tools, source, ccache, sdk, words, env)
+        ok = _in_container(tools, source, ccache, sdk, words, env, folder / LOG)
     else:
-        ok, log = _here(words, env)
-    (folder / "build.log").write_text(log)
+        ok = _here(words, env, folder / LOG)
     made = sorted((source / "dist").glob("*.whl"))
     if not ok or len(made) != 1:
         raise BuildError(
             f"{package.name} could not be built",
             expected="one wheel",
-            got=f"{len(made)}; the build said:\n{log.strip()[-3000:]}\n",
+            got=f"{len(made)}; the build said:\n{_said(folder / LOG)[-3000:]}\n",
         )
     shutil.copy2(made[0], folder)
 
@@ -329,7 +332,8 @@ def _in_container(
     sdk: Path | None,
     words: list[str],
     env: Mapping[str, str],
-) -> tuple[bool, str]:
+    log: Path,
+) -> bool:
     assert tools.engine is not None
     volumes = {
         str(source): {"bind": "/src", "mode": "rw"},
@@ -342,15 +346,25 @@ def _in_container(
         tools.engine.open_client(BUILD_SECONDS) as client,
         layers.step(client, tools.image, volumes=volumes, user=user) as box,
     ):
-        status, output = box.exec_run(words, environment=dict(env))
-    return status == 0, output.decode(errors="replace")
+        started = client.api.exec_create(box.id, words, environment=dict(env))["Id"]
+        with log.open("wb", buffering=0) as file:
+            for piece in client.api.exec_start(started, stream=True):
+                file.write(piece)
+        return bool(client.api.exec_inspect(started)["ExitCode"] == 0)
 
 
-def _here(words: list[str], env: Mapping[str, str]) -> tuple[bool, str]:
+def _here(words: list[str], env: Mapping[str, str], log: Path) -> bool:
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
     kept = {name: os.environ[name] for name in ("CC", "CXX") if name in os.environ}
-    done = process.run(words, env={**kept, **env, "PATH": path}, timeout=BUILD_SECONDS)
-    return done.ok, done.stdout + done.stderr
+    env = {**kept, **env, "PATH": path}
+    done = process.run(words, env=env, timeout=BUILD_SECONDS, log=log)
+    with log.open("a") as file:
+        file.write(done.stderr)
+    return done.ok
+
+
+def _said(log: Path) -> str:
+    return log.read_text(errors="replace").strip()
 
 
 def _only_wheel(folder: Path, package: Package) -> Path:

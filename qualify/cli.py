@@ -24,6 +24,7 @@ from rich.console import Console
 
 from qualify import ask, doctor, evidence, index, pipeline, show
 from qualify.errors import HostError, InputError, QualifyError, host_errors
+from qualify.progress import Teller
 from qualify.stage import Stages, cache_root
 from qualify.verdict import decide as decide_verdict
 
@@ -168,7 +169,9 @@ def examine(tree: Tree = Path(), as_json: Json = False) -> None:
 
 def _stages(tree: Path) -> Stages:
     """The cache of the checkout; what goes on is said on standard error."""
-    return Stages(cache_root(tree), progress=lambda line: err.print(line, markup=False))
+    teller = Teller(err)
+    passing = teller.pass_by if teller.is_live else None
+    return Stages(cache_root(tree), progress=teller.say, passing=passing)
 
 
 def _print_json(value: object) -> None:

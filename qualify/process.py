@@ -42,23 +42,25 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     timeout: float | None = None,
+    log: Path | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> Completed:
     """Run `argv` to its end; never raises for a non-zero status.
 
     `env` replaces the environment when given. After `timeout` seconds the whole
-    process group is killed and `timed_out` is true. Raises HostError when the
-    program is not there.
+    process group is killed and `timed_out` is true. With `log`, standard output goes
+    into that file as it comes. Raises HostError when the program is not there.
     """
     words = tuple(os.fspath(word) for word in argv)
     start = time.monotonic()
+    to = log.open("wb") if log else None
     try:
         child = subprocess.Popen(
             words,
             cwd=cwd,
             env=dict(env) if env is not None else None,
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=to or subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
@@ -66,6 +68,9 @@ def run(
         raise HostError(
             f"cannot start {words[0]}", expected="a program on PATH", got=str(error)
         ) from error
+    finally:
+        if to is not None:
+            to.close()
     timed_out = False
     try:
         if on_start is not None:
@@ -79,6 +84,8 @@ def run(
         _kill_group(child)
         child.wait()
         raise
+    if log is not None:
+        out = log.read_bytes()
     return Completed(
         argv=words,
         status=child.returncode,

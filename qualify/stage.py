@@ -35,13 +35,15 @@ import msgspec
 
 from qualify.content import File, differences, digest_of, survey
 from qualify.errors import ChangedError, HostError, host_errors
+from qualify.progress import size_of, so_far
 
 Progress = Callable[[str], None]
 """Called with one plain line about what is going on now; never with secrets."""
 
 
 FIRST_BEAT_SECONDS = 5.0
-LONGEST_BEAT_SECONDS = 60.0
+LONGEST_BEAT_SECONDS = 30.0
+PASSING_SECONDS = 2.0
 READ_BYTES = 256 * 10**6
 
 
@@ -73,7 +75,9 @@ class Stages:
     `bound` bytes are kept at most (least recently used goes first); a stage
     does not start when less than `keep_free` bytes of the disk are free and
     eviction does not help (HostError). Every finished stage is appended to
-    `timings`.
+    `timings`. While one is being made, how far it is goes to `passing` every
+    `PASSING_SECONDS`, or without that (nothing can be overwritten) to `progress`,
+    at growing intervals.
     """
 
     def __init__(
@@ -83,11 +87,13 @@ class Stages:
         bound: int = 30 * 10**9,
         keep_free: int = 20 * 10**9,
         progress: Progress = lambda line: None,
+        passing: Progress | None = None,
     ) -> None:
         self.root = root
         self.bound = bound
         self.keep_free = keep_free
         self.progress = progress
+        self.passing = passing
         self.timings: list[Output] = []
         self._held: dict[Path, int] = {}
         (root / "stages").mkdir(parents=True, exist_ok=True)
@@ -110,7 +116,8 @@ class Stages:
             ):
                 if not folder.is_dir():
                     self.require_space(name)
-                    with self.announced(name), host_errors(f"stage {name}"):
+                    made = _temporary_of(folder)
+                    with self.announced(name, made), host_errors(f"stage {name}"):
                         self._fill(folder, dict(inputs), work)
                     reused = False
         output = Output(
@@ -127,12 +134,12 @@ class Stages:
         return output
 
     def _fill(self, folder: Path, inputs: dict[str, str], work: Callable[[Path], None]) -> None:
-        temporary = folder.with_name(f".{folder.name}.tmp")
+        temporary = _temporary_of(folder)
         remove_tree(temporary)
         temporary.mkdir()
         try:
             work(temporary)
-            entry = Entry(inputs=inputs, bytes=_size(temporary), files=survey(temporary))
+            entry = Entry(inputs=inputs, bytes=size_of(temporary), files=survey(temporary))
             _entry_of(folder).write_bytes(msgspec.json.encode(entry))
             temporary.rename(folder)
         finally:
@@ -197,16 +204,21 @@ class Stages:
             _remove(folder)
 
     @contextlib.contextmanager
-    def announced(self, name: str) -> Iterator[None]:
-        """Say that `name` is being made, again at growing intervals, and how long it took."""
+    def announced(self, name: str, folder: Path | None = None) -> Iterator[None]:
+        """Say that `name` is being made, how far its `folder` is by now, and how long it took."""
         start = time.monotonic()
         over = threading.Event()
 
         def beat() -> None:
-            pause = FIRST_BEAT_SECONDS
+            say, first, longest = self.progress, FIRST_BEAT_SECONDS, LONGEST_BEAT_SECONDS
+            if self.passing is not None:
+                say, first, longest = self.passing, PASSING_SECONDS, PASSING_SECONDS
+            pause = first
             while not over.wait(pause):
-                pause = min(time.monotonic() - start, LONGEST_BEAT_SECONDS)
-                self.progress(f"{name}: {time.monotonic() - start:.0f} s")
+                seconds = time.monotonic() - start
+                shown = so_far(folder) if folder else ""
+                say(f"{name}: {seconds:.0f} s" + (f", {shown}" if shown else ""))
+                pause = min(seconds, longest)
 
         self.progress(f"{name}: making")
         beats = threading.Thread(target=beat, daemon=True)
@@ -297,7 +309,7 @@ def remove_tree(folder: Path) -> None:
 
 def _remove(folder: Path) -> None:
     """Remove an output in one step, as others see it."""
-    grave = folder.with_name(f".{folder.name}.tmp")
+    grave = _temporary_of(folder)
     with contextlib.suppress(FileNotFoundError):
         folder.rename(grave)
     remove_tree(grave)
@@ -313,17 +325,17 @@ def _read_entry(folder: Path) -> Entry | None:
 
 def _refresh(folder: Path, entry: Entry) -> None:
     """Write down the new marks of files that were read again; whole, or not at all."""
-    temporary = folder.with_name(f".{folder.name}.tmp")
+    temporary = _temporary_of(folder)
     temporary.write_bytes(msgspec.json.encode(entry))
     temporary.replace(_entry_of(folder))
 
 
-def _size(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*"))
-
-
 def _entry_of(folder: Path) -> Path:
     return folder.with_name(folder.name + ".json")
+
+
+def _temporary_of(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.tmp")
 
 
 def _lock_of(folder: Path) -> Path:

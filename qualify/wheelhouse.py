@@ -21,6 +21,7 @@ from qualify import process
 from qualify.content import code_of, sha256_of
 from qualify.errors import HostError, InputError
 from qualify.interpreter import Interpreter
+from qualify.progress import LOG
 from qualify.stage import Stages, remove_tree
 
 DOWNLOAD_SECONDS = 3600
@@ -96,7 +97,9 @@ def _download(
     # pip unpacks gigabytes, and one that is killed leaves them: here they go with the stage.
     scratch = folder / ".pip"
     scratch.mkdir()
-    done = process.run(words, env={**os.environ, "TMPDIR": str(scratch)}, timeout=DOWNLOAD_SECONDS)
+    env = {**os.environ, "TMPDIR": str(scratch)}
+    done = process.run(words, env=env, timeout=DOWNLOAD_SECONDS, log=folder / LOG)
+    (folder / LOG).unlink()
     remove_tree(scratch)
     if not done.ok:
         raise HostError(

@@ -234,6 +234,30 @@ def test_long_work_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "slow: 0 s" in said
 
 
+def test_how_far_long_work_is_shows_as_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qualify.stage.PASSING_SECONDS", 0.02)
+    said: list[str] = []
+    passed: list[str] = []
+
+    def shows(line: str) -> None:
+        deadline = time.monotonic() + 30
+        while line not in passed:
+            assert time.monotonic() < deadline, passed
+            time.sleep(0.01)
+
+    def work(folder: Path) -> None:
+        (folder / "wheel").write_bytes(b"-" * 1_500_000)
+        shows("slow: 0 s, 1.5 MB")
+        (folder / "build.log").write_bytes(b"[1/2] one\n[2/2] two\n")
+        shows("slow: 0 s, 1.5 MB; [2/2] two")
+
+    stages = Stages(tmp_path, keep_free=0, progress=said.append, passing=passed.append)
+    stages.make("slow", {}, work)
+    assert len(said) == 2 and said[1].startswith("slow: done in"), "none of it stays"
+
+
 def test_a_folder_without_permissions_is_removed(tmp_path: Path) -> None:
     inner = tmp_path / "tree/closed"
     inner.mkdir(parents=True)
