@@ -43,6 +43,8 @@ from qualify.wheelhouse import Closure
 EPOCH = 1767225600
 """2026-01-01: what every file in a wheel is dated, so that time is not in the bytes."""
 CCACHE_BYTES = "2G"
+_PROBE = b"#include <span>\nauto probe(std::span<int> numbers) { return numbers.size(); }\n"
+"""C++20 in language and library: GCC 9 and older have neither."""
 BUILD_SECONDS = 3600
 _LEFT_OUT = ("tests/", "build/", "dist/")
 
@@ -121,7 +123,10 @@ def toolchain(stages: Stages, engine: Engine, image: Image) -> Toolchain:
 
 
 def host_compiler() -> str:
-    """What this machine's C++ compiler ($CXX, as CMake reads it, else c++) says of itself."""
+    """What this machine's C++ compiler ($CXX, as CMake reads it, else c++) says of itself.
+
+    Raises HostError when there is none, or none that knows C++20.
+    """
     words = shlex.split(os.environ.get("CXX", "")) or ["c++"]
     if shutil.which(words[0]) is None:
         raise HostError(f"there is no C++ compiler: {words[0]} is not installed")
@@ -132,7 +137,16 @@ def host_compiler() -> str:
             expected="its version",
             got=f"status {done.status}: {done.stderr.strip()[-300:]}",
         )
-    return done.stdout.splitlines()[0]
+    said = done.stdout.splitlines()[0]
+    probe = [*words, "-std=c++20", "-x", "c++", "-fsyntax-only", "-"]
+    tried = process.run(probe, stdin=_PROBE, timeout=60)
+    if not tried.ok:
+        raise HostError(
+            f"the C++ compiler is too old: {said}",
+            expected="one that compiles C++20, as GCC 10 does",
+            got="".join(tried.stderr.strip().splitlines()[:1]),
+        )
+    return said
 
 
 def torch_sdk(stages: Stages, closure: Closure) -> Output:

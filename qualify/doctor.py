@@ -94,19 +94,25 @@ def _program(name: str, *, mend: str, needed: bool = True) -> Finding:
 
 
 def _python(version: str) -> Finding:
-    """A name on PATH is not enough: pyenv's stand there for versions that are not selected."""
+    """A name on PATH is not enough: pyenv's stand there for versions that are not selected.
+
+    Nor is an interpreter: Debian's has no `ensurepip` without a package of its own, and rooms
+    are virtual environments.
+    """
     path = shutil.which(f"python{version}")
-    done = process.run([path, "-I", "-c", ""], timeout=30) if path else None
     found = path or f"no python{version} on PATH"
-    if done and not done.ok:
-        found = f"{path} does not run: {''.join(done.stderr.strip().splitlines()[:1])}"
-    return Finding(
-        what=f"Python {version}",
-        ok=done is not None and done.ok,
-        found=found,
-        mend=f"only nox -s qualify-{version} needs it, and selects it where pyenv has it",
-        needed=False,
-    )
+    mend = f"only nox -s qualify-{version} needs it, and selects it where pyenv has it"
+    ok = False
+    if path is not None:
+        started = process.run([path, "-I", "-c", ""], timeout=30)
+        whole = process.run([path, "-I", "-c", "import ensurepip, venv"], timeout=30)
+        ok = started.ok and whole.ok
+        if not started.ok:
+            found = f"{path} does not run: {''.join(started.stderr.strip().splitlines()[:1])}"
+        elif not whole.ok:
+            found = f"{path} makes no environments: {whole.stderr.strip().splitlines()[-1]}"
+            mend = f"apt install python{version}-venv, or take an interpreter that is whole"
+    return Finding(what=f"Python {version}", ok=ok, found=found, mend=mend, needed=False)
 
 
 def _disk(cache: Path) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from qualify.engine import Engine, RoomKind
 from qualify.errors import HostError
 
 TREE = Path(__file__).parents[2]
+COMPILER = shutil.which("c++")
 SANDBOX = Engine(kind=RoomKind.SANDBOX)
 
 
@@ -50,6 +52,28 @@ def test_a_compiler_may_be_several_words(bare: Path, monkeypatch: pytest.MonkeyP
     put(bare, "ccache", "echo no g++ >&2; exit 1")
     with pytest.raises(HostError, match=r"ccache g\+\+ does not run: .*status 1: no g\+\+"):
         build.host_compiler()
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
+def test_a_compiler_must_know_cxx20(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library of an old one has no <span>: ours without its library is as it is."""
+    monkeypatch.setenv("CXX", str(COMPILER))
+    assert build.host_compiler()
+    monkeypatch.setenv("CXX", f"{COMPILER} -nostdinc++")
+    with pytest.raises(HostError, match=r"is too old: .*expected .*GCC 10 does, got .*span: No su"):
+        build.host_compiler()
+    found = {finding.what: finding for finding in doctor.examine(bare, ())}["C++ compiler"]
+    assert not found.ok and found.found.startswith("the C++ compiler is too old: ")
+    assert found.mend == "apt install g++ (10 or newer), or set CXX"
+
+
+def test_a_python_that_makes_no_environments_is_told(bare: Path) -> None:
+    """As Debian's is without its package python3.NN-venv."""
+    lost = "import sys; sys.modules['ensurepip'] = None; exec(sys.argv[2])"
+    put(bare, "python3.11", f'shift; exec {sys.executable} -I -c "{lost}" "$@"')
+    found = {f.what: f for f in doctor.examine(bare, ("3.11",))}["Python 3.11"]
+    assert not found.ok and "python3.11 makes no environments: ModuleNotFound" in found.found
+    assert found.mend.startswith("apt install python3.11-venv")
 
 
 def test_a_shim_that_does_not_run_is_no_python(bare: Path) -> None:
