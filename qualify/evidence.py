@@ -113,6 +113,35 @@ class Predicate(_Strict, frozen=True, kw_only=True):
     finished: datetime.datetime
     tool: str
 
+    @property
+    def ended(self) -> bool:
+        """Whether the gate ran to its end. Pytest ends with 0 or 1 after it ran what it planned."""
+        return self.end in (0, 1) and not self.faults
+
+    @property
+    def contradiction(self) -> str:
+        """What contradicts the end that the gate wrote down: its process, its outcomes, or ""."""
+        if not self.ended:
+            return ""  # a fault of its own
+        status = self.processes[-1].status if self.processes else None
+        if status != self.end:
+            return f"the gate wrote that it ends with {self.end}, and its process did with {status}"
+        if self.end == 1 and all(r.outcome is Outcome.PASSED for r in self.results):
+            return "the gate wrote that something failed, and every check passed"
+        return ""
+
+    @property
+    def blames(self) -> bool:
+        """Whether a check went wrong for a reason that is not the room's full disk.
+
+        A killed room brings no report back, so its record has no attempts.
+        """
+        full = any(fault.what == FULL for fault in self.faults)
+        return any(
+            attempt.outcome is not Outcome.PASSED and not (full and DISK_FULL in attempt.message)
+            for attempt in self.attempts
+        )
+
 
 class Record(_Strict, frozen=True, kw_only=True):
     """The statement around a predicate, with in-toto's own names."""

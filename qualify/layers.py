@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import docker
 import msgspec
@@ -29,13 +29,11 @@ from qualify.container import OWNER_LABEL, engine_errors, started, sweep
 from qualify.content import code_of, sha256_of
 from qualify.engine import Engine
 from qualify.errors import EngineError, HostError, RoomError
+from qualify.images import Image
 from qualify.interpreter import PROOF, Interpreter, Moved
 from qualify.sandbox import Sandbox, plan
 from qualify.stage import Output, Stages, key_of, locked
 from qualify.wheelhouse import Closure
-
-if TYPE_CHECKING:
-    from qualify.images import Image
 
 REPOSITORY = "qualify"
 USED_LABEL = "qualify.layer"

@@ -17,7 +17,18 @@ from pathlib import Path
 import msgspec
 from packaging.version import Version
 
-from qualify import build, doctor, engine, evidence, gate, images, index, interpreter, wheelhouse
+from qualify import (
+    build,
+    doctor,
+    engine,
+    evidence,
+    gate,
+    images,
+    index,
+    interpreter,
+    rooms,
+    wheelhouse,
+)
 from qualify.build import Wheel
 from qualify.claim import Asked, Question, Verdict
 from qualify.errors import BuildError, EvidenceError, HostError, InputError
@@ -81,14 +92,14 @@ def prepare(
     stages.progress(f"rooms: {chosen.note}")
     declared = images.load(tree / "containers" / "images.toml")
     doctor.demand(chosen, declared)
-    choice = images.choose_rooms(stages, chosen, declared, found)
+    choice = rooms.choose_rooms(stages, chosen, declared, found)
     closure = wheelhouse.fetch(stages, found, tree / "matrix" / "constraints.txt")
     wheels = build.build_wheels(stages, tree, closure, chosen, declared, found)
     check_cell(cell, wheels, closure)
     evidence_folder.mkdir(parents=True, exist_ok=True)
     hidden = (tree, evidence_folder)
-    rooms = images.prepare_rooms(stages, choice, closure, hidden)
-    return Prepared(matrix=matrix, cell=cell, closure=closure, wheels=wheels, rooms=rooms)
+    specs = rooms.prepare_rooms(stages, choice, closure, hidden)
+    return Prepared(matrix=matrix, cell=cell, closure=closure, wheels=wheels, rooms=specs)
 
 
 def qualify(
@@ -263,7 +274,7 @@ def _find(folder: Path, key: str) -> str | None:
                 predicate = evidence.decode(path.read_bytes()).predicate
             except (OSError, EvidenceError):
                 return entry.record
-            if predicate.end in (0, 1) and not predicate.faults:
+            if predicate.ended:
                 return entry.record
     return None
 

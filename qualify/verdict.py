@@ -163,9 +163,11 @@ class _Court:
             for entry in entries
             if (record := self._admit(entry, records)) is not None
         ]
-        if any(_ended(record) for _, record in found):
+        if any(record.predicate.ended for _, record in found):
             found = [
-                (entry, record) for entry, record in found if _ended(record) or _blames(record)
+                (entry, record)
+                for entry, record in found
+                if record.predicate.ended or record.predicate.blames
             ]
         else:
             found = found[-1:]
@@ -232,7 +234,7 @@ class _Court:
             )
         if predicate.faults and not predicate.planned:
             return  # the fault says it all; that nothing was planned is its echo
-        if not _ended(record) and not predicate.faults:
+        if not predicate.ended and not predicate.faults:
             status = "none" if predicate.end is None else predicate.end
             self.refuse(
                 Layer.PIPELINE,
@@ -241,7 +243,7 @@ class _Court:
                 gate=gate.number,
                 room=room,
             )
-        if problem := _ended_otherwise(record):
+        if problem := predicate.contradiction:
             self.refuse(
                 Layer.PIPELINE,
                 problem,
@@ -456,39 +458,6 @@ def _difference(before: RoomFacts, here: RoomFacts) -> str:
     """The fields in which two rooms differ."""
     old, new = msgspec.structs.asdict(before), msgspec.structs.asdict(here)
     return "; ".join(f"{k}: expected {old[k]}, got {new[k]}" for k in old if old[k] != new[k])
-
-
-def _ended(record: Record) -> bool:
-    """Whether the gate ran to its end. Pytest ends with 0 or 1 after it ran what it planned."""
-    return record.predicate.end in (0, 1) and not record.predicate.faults
-
-
-def _ended_otherwise(record: Record) -> str:
-    """What contradicts the end that the gate wrote down: its process, or its outcomes."""
-    predicate = record.predicate
-    if not _ended(record):
-        return ""  # a reason of its own
-    status = predicate.processes[-1].status if predicate.processes else None
-    if status != predicate.end:
-        return (
-            f"the gate wrote that it ends with {predicate.end}, and its process did with {status}"
-        )
-    if predicate.end == 1 and all(r.outcome is Outcome.PASSED for r in predicate.results):
-        return "the gate wrote that something failed, and every check passed"
-    return ""
-
-
-def _blames(record: Record) -> bool:
-    """Whether a check went wrong for a reason that is not the room's full disk.
-
-    A killed room brings no report back, so its record has no attempts.
-    """
-    full = any(fault.what == evidence.FULL for fault in record.predicate.faults)
-    return any(
-        attempt.outcome is not Outcome.PASSED
-        and not (full and evidence.DISK_FULL in attempt.message)
-        for attempt in record.predicate.attempts
-    )
 
 
 def _why(check: Planned, outcome: Outcome, record: Record) -> str:

@@ -19,7 +19,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from qualify import engine, evidence, gate, images, index, interpreter, owner, pipeline, wheelhouse
+from qualify import (
+    engine,
+    evidence,
+    gate,
+    images,
+    index,
+    interpreter,
+    owner,
+    pipeline,
+    rooms,
+    wheelhouse,
+)
 from qualify.claim import Asked, Question, Verdict
 from qualify.container import OWNER_LABEL
 from qualify.engine import RoomKind
@@ -72,9 +83,9 @@ def prepare(stages: Stages, kind: str) -> RoomSpec:
         pytest.skip(str(error))
     found = interpreter.find()
     declared = images.load(TREE / "containers" / "images.toml")
-    choice = images.choose_rooms(stages, chosen, declared, found)
+    choice = rooms.choose_rooms(stages, chosen, declared, found)
     closure = wheelhouse.fetch(stages, found, TREE / "matrix" / "constraints.txt")
-    return images.prepare_rooms(stages, choice, closure, (TREE,))[0]
+    return rooms.prepare_rooms(stages, choice, closure, (TREE,))[0]
 
 
 @pytest.fixture(scope="session", params=["docker", "sandbox"])

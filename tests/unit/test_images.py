@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from qualify import images, interpreter
-from qualify.engine import Engine, RoomKind
-from qualify.errors import HostError, InputError
-from qualify.stage import Stages
+from qualify import images
+from qualify.errors import InputError
 
 OURS = Path(__file__).parents[2] / "containers" / "images.toml"
 
@@ -47,38 +44,3 @@ def test_one_room_is_too_few(tmp_path: Path) -> None:
     path.write_text(text[: text.rindex("[[room]]")])
     with pytest.raises(InputError, match=r"room.*length >= 2"):
         images.load(path)
-
-
-DOCKER = Engine(kind=RoomKind.DOCKER, endpoint="unix:///nowhere")
-
-
-def test_the_room_with_this_python_of_its_own_comes_first(tmp_path: Path) -> None:
-    declared = images.load(OURS)
-    python = interpreter.find()
-    any_python = msgspec.structs.replace(declared, room=with_glibc(declared, "9.99"))
-    stages = Stages(tmp_path, keep_free=0)
-    for image in declared.room:
-        own = tuple(
-            msgspec.structs.replace(i, python=python.minor if i.name == image.name else "3.0")
-            for i in any_python.room
-        )
-        choice = images.choose_rooms(
-            stages, DOCKER, msgspec.structs.replace(declared, room=own), python
-        )
-        assert choice.images[0].name == image.name and len(choice.images) == 2
-
-
-def test_a_python_for_a_newer_c_library_is_refused_before_anything_is_built(tmp_path: Path) -> None:
-    declared = images.load(OURS)
-    old = msgspec.structs.replace(declared, room=with_glibc(declared, "2.1"))
-    stages = Stages(tmp_path, keep_free=0)
-    python = interpreter.find()
-    with pytest.raises(HostError) as caught:
-        images.choose_rooms(stages, DOCKER, old, python)
-    assert f"{python.executable} does not run in enough rooms" in str(caught.value)
-    assert "has glibc 2.1" in caught.value.got and "uv python install" in caught.value.mend
-    assert {output.name for output in stages.timings} == {"interpreter"}
-
-
-def with_glibc(declared: images.Declaration, version: str) -> tuple[images.RoomImage, ...]:
-    return tuple(msgspec.structs.replace(image, glibc=version) for image in declared.room)

@@ -1,0 +1,202 @@
+"""Which rooms a Python is tried in, and all that is needed to open them.
+
+With a container engine a room's image is three layers, each tagged with the digest of what
+made it, so that it is found again and never made twice: a base system from a distribution's
+packages, the interpreter asked for (where it is not the distribution's own), and torch with
+its closure in the virtual environment /opt/venv. Without one, the last is a folder that the
+sandbox lays over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from packaging.version import Version
+
+from qualify import container, host, layers, sandbox
+from qualify import plain as plain_walls
+from qualify.engine import Engine, RoomKind
+from qualify.errors import HostError
+from qualify.images import Declaration, RoomImage
+from qualify.interpreter import Interpreter, Moved, transplant
+from qualify.room import RoomFacts, RoomSpec
+from qualify.stage import Stages
+from qualify.wheelhouse import Closure
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rooms of one Python are made of. `images` are two with an engine, else none.
+
+    `moved` is the copy of the interpreter for rooms that have not this Python of their own.
+    """
+
+    engine: Engine
+    interpreter: Interpreter
+    images: tuple[RoomImage, ...] = ()
+    moved: Moved | None = None
+
+
+def choose_rooms(
+    stages: Stages, engine: Engine, declaration: Declaration, interpreter: Interpreter
+) -> Choice:
+    """Two rooms for `interpreter`'s Python, of two operating systems where the engine has images.
+
+    The first is the OS that has this Python of its own, if one has. Takes seconds, and
+    is asked before anything is built: HostError where the interpreter runs in too few.
+    """
+    match engine.kind:
+        case RoomKind.DOCKER | RoomKind.PODMAN:
+            moved = transplant(stages, interpreter)
+            return Choice(
+                engine=engine,
+                interpreter=interpreter,
+                images=_that_run(declaration.room, interpreter, moved),
+                moved=moved,
+            )
+        case RoomKind.SANDBOX if not interpreter.of_system:
+            moved = transplant(stages, interpreter)
+            return Choice(engine=engine, interpreter=interpreter, moved=moved)
+        case RoomKind.SANDBOX | RoomKind.PLAIN:
+            return Choice(engine=engine, interpreter=interpreter)
+
+
+def _that_run(
+    declared: tuple[RoomImage, ...], interpreter: Interpreter, moved: Moved
+) -> tuple[RoomImage, ...]:
+    """The two images to take. A program runs with the C library that it was built for or newer."""
+    able = [
+        image
+        for image in declared
+        if image.python == interpreter.minor or Version(image.glibc) >= Version(moved.glibc)
+    ]
+    if len(able) < 2:
+        unable = ", ".join(
+            f"{image.name} has glibc {image.glibc}" for image in declared if image not in able
+        )
+        raise HostError(
+            f"{interpreter.executable} does not run in enough rooms",
+            expected=f"two rooms with glibc {moved.glibc} or newer, which it was built for",
+            got=unable,
+            mend=f"Take a Python {interpreter.minor} built for an older one (uv python install "
+            f"{interpreter.minor}), or pass --room sandbox",
+        )
+    return tuple(sorted(able, key=lambda image: image.python != interpreter.minor)[:2])
+
+
+def prepare_rooms(
+    stages: Stages, choice: Choice, closure: Closure, hidden: tuple[Path, ...]
+) -> tuple[RoomSpec, ...]:
+    """The specifications of two rooms, made of what was chosen.
+
+    `hidden` folders (the checkout, at least) must be out of the rooms' reach. Images are
+    made when they are missing; cheap when nothing changed.
+    """
+    engine = choice.engine
+    match engine.kind:
+        case RoomKind.DOCKER | RoomKind.PODMAN:
+            return tuple(
+                _container_room(stages, choice, image, closure, hidden) for image in choice.images
+            )
+        case RoomKind.SANDBOX:
+            make: Callable[[str, str], RoomSpec] = _sandbox_rooms(stages, choice, closure, hidden)
+        case RoomKind.PLAIN:
+            make = _plain_rooms(stages, choice, closure, hidden)
+    first = make(f"{engine.kind.value}-1", "")
+    return first, make(f"{engine.kind.value}-2", first.facts.name)
+
+
+def _container_room(
+    stages: Stages,
+    choice: Choice,
+    image: RoomImage,
+    closure: Closure,
+    hidden: tuple[Path, ...],
+) -> RoomSpec:
+    minor = choice.interpreter.minor
+    moved = None if image.python == minor else choice.moved
+    made = layers.room_image(stages, choice.engine, image, moved, minor, closure)
+    facts = RoomFacts(
+        name=image.name,
+        kind=choice.engine.kind,
+        os_id=image.os_id,
+        os_version=image.os_version,
+        glibc=image.glibc,
+        image=made.id,
+        python=made.python,
+        torch=closure.torch,
+        kernel=platform.release(),
+        isolation=container.ISOLATION,
+    )
+    return _spec(choice.engine, facts, hidden)
+
+
+def _sandbox_rooms(
+    stages: Stages, choice: Choice, closure: Closure, hidden: tuple[Path, ...]
+) -> Callable[[str, str], RoomSpec]:
+    engine, interpreter = choice.engine, choice.interpreter
+    layer = layers.sandbox_layer(stages, choice.moved, interpreter, closure)
+    binds = layers.sandbox_binds(choice.moved, interpreter)
+    system = platform.freedesktop_os_release()
+
+    def make(name: str, repeat_of: str) -> RoomSpec:
+        facts = RoomFacts(
+            name=name,
+            kind=engine.kind,
+            os_id=system.get("ID", "linux"),
+            os_version=system.get("VERSION_ID", ""),
+            glibc=platform.libc_ver()[1],
+            image=layer.key,
+            python=interpreter.version,
+            torch=closure.torch,
+            kernel=platform.release(),
+            isolation=sandbox.ISOLATION,
+            repeat_of=repeat_of,
+        )
+        plan = sandbox.plan(binds=binds, overlays=[(layer.path, "/opt/venv")], hidden=hidden)
+        made = _spec(engine, facts, hidden, layer.sha256, host.software())
+        return msgspec.structs.replace(made, sandbox=plan)
+
+    return make
+
+
+def _plain_rooms(
+    stages: Stages, choice: Choice, closure: Closure, hidden: tuple[Path, ...]
+) -> Callable[[str, str], RoomSpec]:
+    engine, interpreter = choice.engine, choice.interpreter
+    system = platform.freedesktop_os_release()
+
+    def make(name: str, repeat_of: str) -> RoomSpec:
+        facts = RoomFacts(
+            name=name,
+            kind=engine.kind,
+            os_id=system.get("ID", "linux"),
+            os_version=system.get("VERSION_ID", ""),
+            glibc=platform.libc_ver()[1],
+            image="",
+            python=interpreter.version,
+            torch=closure.torch,
+            kernel=platform.release(),
+            isolation=plain_walls.ISOLATION,
+            repeat_of=repeat_of,
+        )
+        return msgspec.structs.replace(
+            _spec(engine, facts, hidden, closure.sha256, host.software()),
+            interpreter=interpreter.executable,
+            wheelhouse=closure.folder,
+            scratch=stages.root / "rooms",
+        )
+
+    return make
+
+
+def _spec(
+    engine: Engine, facts: RoomFacts, hidden: tuple[Path, ...], *without_image: str
+) -> RoomSpec:
+    """The digest is over the facts, and over what a room `without_image` is made of beside them:
+    whatever would change a gate's answer is in it."""
+    digest = hashlib.sha256(msgspec.json.encode([facts, *without_image])).hexdigest()
+    return RoomSpec(engine=engine, facts=facts, digest=digest, hidden=hidden)
