@@ -47,8 +47,16 @@ def install(session: nox.Session, *requirements: str) -> None:
 
 
 def call(session: nox.Session, *words: str) -> None:
-    """Run a program, and let it clean up when the run is interrupted."""
-    session.run(*words, interrupt_timeout=STOP_SECONDS, terminate_timeout=STOP_SECONDS)
+    """Run a program, and let it clean up when the run is interrupted.
+
+    Nox hands on Ctrl-C, but a signal that ends nox itself would leave the program running.
+    """
+    session.run(
+        *("setpriv", "--pdeathsig", "TERM", *words),
+        external=True,
+        interrupt_timeout=STOP_SECONDS,
+        terminate_timeout=STOP_SECONDS,
+    )
 
 
 def native_tests(session: nox.Session, *options: str, build: str) -> None:
@@ -101,7 +109,7 @@ def sanitize(session: nox.Session) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style and types."""
-    install(session, "-e", ".[tests]", "nox")
+    install(session, "-e", ".[tests]")
     call(session, "ruff", "format", "--check", ".")
     call(session, "ruff", "check", ".")
     call(session, "mypy")
