@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from torch_emu import devices, native
+from torch_emu import devices, loading
 
 if TYPE_CHECKING:
     from emu_runtime import Activity
@@ -23,14 +23,14 @@ WAYS = ("native", "composite", "compiled", "fallback")
 def execution_counts() -> dict[str, dict[str, int]]:
     """Calls since start or reset, by way and operator: `["native"]["aten::add.Tensor"]`."""
     counts: dict[str, dict[str, int]] = {way: {} for way in WAYS}
-    for line in native.library().text("counts").splitlines():
+    for line in loading.library().text("counts").splitlines():
         way, operator, calls = line.split("\t")
         counts[way][operator] = int(calls)
     return counts
 
 
 def reset_execution_counts() -> None:
-    native.library().get("reset_counts")
+    loading.library().get("reset_counts")
 
 
 def bookkeeping_bytes(device: Any = None) -> int:
@@ -38,7 +38,7 @@ def bookkeeping_bytes(device: Any = None) -> int:
 
     The runtime counts them among `bytes_from_device`; no operator of the user's moved them.
     """
-    return native.library().number("bookkeeping_bytes", devices.index_of(device))
+    return loading.library().number("bookkeeping_bytes", devices.index_of(device))
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def kernel_activity() -> Iterator[list[KernelActivity]]:
     """
     from emu_runtime import record_activity
 
-    library = native.library()
+    library = loading.library()
     found: list[KernelActivity] = []
     with record_activity(*range(devices.device_count())) as records:
         library.get("set_recording", 1)

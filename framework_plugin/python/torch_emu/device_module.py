@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from torch_emu import devices, native
+from torch_emu import devices, loading
 from torch_emu.accounting import (
     KernelActivity,
     bookkeeping_bytes,
@@ -152,14 +152,14 @@ def stream(stream: torch.Stream) -> torch.Stream:
 
 
 def get_fallback_policy() -> str:
-    policy = native.library().get("fallback")
+    policy = loading.library().get("fallback")
     assert isinstance(policy, bytes)
     return policy.decode()
 
 
 def set_fallback_policy(policy: str) -> None:
     """`error`, `warn` or `allow`; the environment variable TORCH_EMU_FALLBACK sets it at import."""
-    native.library().call("set_fallback", policy.encode())
+    loading.library().call("set_fallback", policy.encode())
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:

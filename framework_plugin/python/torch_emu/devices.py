@@ -11,18 +11,18 @@ from typing import Any
 
 import torch
 
-from torch_emu import native
+from torch_emu import loading
 from torch_emu.diagnosis import diagnose
 
 
 def device_count() -> int:
-    found = native.loaded()
+    found = loading.loaded()
     return 0 if found is None else found.number("device_count")
 
 
 def require() -> None:
     """Raise the reason if there is no device."""
-    if native.library().number("device_count") == 0:
+    if loading.library().number("device_count") == 0:
         raise RuntimeError(f"the emu device cannot be used: {diagnose().sentence()}")
 
 
@@ -39,12 +39,12 @@ def index_of(device: Any) -> int:
 
 def current_device() -> int:
     require()
-    return native.library().number("current_device")
+    return loading.library().number("current_device")
 
 
 def set_device(device: Any) -> None:
     require()
-    native.library().call("set_device", index_of(device))
+    loading.library().call("set_device", index_of(device))
 
 
 class device:

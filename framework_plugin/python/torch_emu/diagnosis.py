@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from torch_emu import native, stamp
+from torch_emu import loading, stamp
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Diagnosis:
 
 def diagnose() -> Diagnosis:
     """Never raises, opens no device."""
-    library = native.loaded()
+    library = loading.loaded()
     status, cause, mend, count = "OK", "", "", 0
     if library is None:
-        error = native.reason()
+        error = loading.reason()
         status, cause = type(error).__name__, str(error)
         mend = str(getattr(error, "mend", ""))
         cause = str(getattr(error, "cause", cause))

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils import backend_registration
 
-from torch_emu import device_module, module_conversion, native, printing
+from torch_emu import device_module, loading, module_conversion, printing
 
 NAME = "emu"
 
@@ -31,7 +31,7 @@ def register() -> None:
         return
     _registered = True
     backend_registration.rename_privateuse1_backend(NAME)
-    library = native.load(str(torch.__version__))
+    library = loading.load(str(torch.__version__))
     if library is None:
         _refuse_operators()
     torch._register_device_module(NAME, device_module)  # type: ignore[no-untyped-call]
@@ -44,7 +44,7 @@ def register() -> None:
 
 
 def _prepare_exit(owner: int) -> None:
-    library = native.loaded()
+    library = loading.loaded()
     if library is None or os.getpid() != owner:
         return
     library.get("prepare_exit")
@@ -57,7 +57,7 @@ def _refuse_operators() -> None:
     global _refusals
 
     def refuse(*_arguments: Any, **_named: Any) -> Any:
-        raise native.refusal()
+        raise loading.refusal()
 
     _refusals = torch.library.Library("_", "IMPL", "PrivateUse1")  # type: ignore[no-untyped-call]
     # Where the library is loaded and could not start, its own fallback is there already; the first

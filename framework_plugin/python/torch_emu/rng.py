@@ -12,20 +12,20 @@ from typing import Any
 
 import torch
 
-from torch_emu import devices, native
+from torch_emu import devices, loading
 
 _DEVICES = 16
 
 
 def manual_seed(seed: int) -> None:
     """Seed the current device's default generator."""
-    library = native.loaded()
+    library = loading.loaded()
     if library is not None:
         library.call("set_state", library.number("current_device"), _word(seed), 0)
 
 
 def manual_seed_all(seed: int) -> None:
-    library = native.loaded()
+    library = loading.loaded()
     if library is not None:
         for index in range(_DEVICES):
             library.call("set_state", index, _word(seed), 0)
@@ -54,7 +54,7 @@ def set_rng_state(new_state: torch.Tensor, device: Any = "emu") -> None:
             f"expected a generator state of 16 bytes (uint8), got {new_state.numel()} of "
             f"{new_state.dtype}; use one that get_rng_state gave"
         )
-    native.library().call(
+    loading.library().call(
         "set_state",
         _resolve(device),
         int.from_bytes(data[:8], "little"),
@@ -76,7 +76,7 @@ def _word(value: int) -> int:
 
 
 def _current() -> int:
-    return native.library().number("current_device")
+    return loading.library().number("current_device")
 
 
 def _resolve(device: Any) -> int:
@@ -85,5 +85,5 @@ def _resolve(device: Any) -> int:
 
 def _state(index: int) -> tuple[int, int]:
     seed, offset = ctypes.c_uint64(), ctypes.c_uint64()
-    native.library().call("get_state", index, ctypes.byref(seed), ctypes.byref(offset))
+    loading.library().call("get_state", index, ctypes.byref(seed), ctypes.byref(offset))
     return seed.value, offset.value
