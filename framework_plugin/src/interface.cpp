@@ -128,11 +128,13 @@ EMU_EXPORT int torch_emu_set_state(int device, uint64_t seed, uint64_t offset) {
 EMU_EXPORT int torch_emu_prepare_exit() {
   const int status = guarded([] {
     if (!emu::threads_noted()) return;
-    for (int device = 0; device < emu::device_count(); ++device) {
-      const auto options = at::TensorOptions(c10::Device(emu::kDeviceType, index(device))).dtype(at::kFloat);
-      const at::Tensor leaf = at::empty({1}, options).requires_grad_(true);
-      torch::autograd::grad({leaf.view({1})}, {leaf}, {at::empty({1}, options)});
-    }
+    emu::run_for_a_while([] {
+      for (int device = 0; device < emu::device_count(); ++device) {
+        const auto options = at::TensorOptions(c10::Device(emu::kDeviceType, index(device))).dtype(at::kFloat);
+        const at::Tensor leaf = at::empty({1}, options).requires_grad_(true);
+        torch::autograd::grad({leaf.view({1})}, {leaf}, {at::empty({1}, options)});
+      }
+    });
   });
   emu::park_other_threads();
   return status;

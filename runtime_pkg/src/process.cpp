@@ -2,11 +2,17 @@
 
 #include <pthread.h>
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <future>
+#include <system_error>
+#include <thread>
 
 namespace emurt {
 
 namespace {
+constexpr std::chrono::seconds kAnswersWithin{5};  // at exit; a device that lives answers in milliseconds
 std::atomic<Process*> current{nullptr};
 std::mutex creation;
 }  // namespace
@@ -19,7 +25,7 @@ Process& Process::get() {
   if (process == nullptr) {
     process = new Process;
     pthread_atfork(nullptr, nullptr, after_fork_in_child);
-    atexit([] { get().shutdown(); });
+    atexit([] { get().exit(); });
     current.store(process, std::memory_order_release);
   }
   return *process;
@@ -153,6 +159,40 @@ void Process::reset(int32_t index) {
   close_context(device);
   if (device.handle != nullptr) driver().device_close(device.handle);
   device.handle = nullptr;
+}
+
+void Process::exit() {
+  if (state_.load() != State::kUsable) return;
+  if (opened_.load() && !devices_answer()) {
+    state_.store(State::kShutDown);
+    fprintf(stderr,
+            "emu-runtime: a device did not answer for %lld s while this process ended, and is left as it is; "
+            "its emud may be stopped\n",
+            static_cast<long long>(kAnswersWithin.count()));
+    return;
+  }
+  shutdown();
+}
+
+// In a thread of its own, which is left behind where there is no answer.
+bool Process::devices_answer() {
+  auto answered = std::make_shared<std::promise<void>>();
+  const std::future<void> answer = answered->get_future();
+  try {
+    std::thread([this, answered] {
+      const Gate::Pass pass(gate);
+      for (Device& device : devices_) {
+        const std::lock_guard<std::mutex> lock(device.mutex);
+        emu_telemetry telemetry{};
+        telemetry.size = sizeof telemetry;
+        if (device.handle != nullptr) driver().device_telemetry(device.handle, &telemetry);  // an error is an answer
+      }
+      answered->set_value();
+    }).detach();
+  } catch (const std::system_error&) {
+    return true;  // no thread to ask in: close as if it answered
+  }
+  return answer.wait_for(kAnswersWithin) == std::future_status::ready;
 }
 
 void Process::shutdown() {

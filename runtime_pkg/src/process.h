@@ -50,6 +50,8 @@ class Process {
 
   void reset(int32_t index);
   void shutdown();
+  // At the process's exit: as shutdown, unless a device does not answer; then a line on stderr says so and it is left.
+  void exit();
 
   bool activity_on() const { return activity_.on(); }
   Activity& activity() { return activity_; }
@@ -78,6 +80,7 @@ class Process {
   Device& slot(int32_t index);
   emu_device* open_device(Device& device, int32_t index);
   void close_context(Device& device);
+  bool devices_answer();
   std::atomic<State> state_{State::kUsable};
   std::atomic<bool> opened_{false};
   DriverLibrary driver_;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import pytest
 from child import run_python
@@ -93,6 +95,30 @@ def test_exit_with_exception(accelerator: str) -> None:
     )
     assert done.status == 1, done.told
     assert done.stderr.rstrip().endswith("ValueError: the cause")
+
+
+STOPPED = """
+import os, signal, torch, emu_runtime
+x = torch.ones(4, device="emu", requires_grad=True)
+BACKWARD
+pid = emu_runtime.Device(0).properties().emud_pid
+torch.accelerator.synchronize()
+os.kill(pid, signal.SIGSTOP)
+print(pid, flush=True)
+"""
+
+
+@pytest.mark.check("gate1.exit.device_stopped", obligations=["G1", "Q8"], kind="focused test")
+@pytest.mark.parametrize("backward", [False, True], ids=["idle", "after_backward"])
+def test_exit_without_answer(accelerator: str, backward: bool) -> None:
+    """A process whose device no longer answers can't end: the job holds its machine for ever."""
+    if accelerator != "emu":
+        pytest.skip(f"{accelerator} is no process that could be stopped from here")
+    code = STOPPED.replace("BACKWARD", "x.sum().backward()" if backward else "")
+    done = run_python(code, timeout=45)
+    os.kill(int(done.stdout), signal.SIGCONT)  # it finds its client gone, and ends
+    assert done.status == 0, done.told
+    assert len(done.stderr.splitlines()) == 1 and "did not answer" in done.stderr, done.told
 
 
 @pytest.mark.check("gate1.fork.raises", obligations=["G1"], kind="focused test")

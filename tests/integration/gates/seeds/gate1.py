@@ -180,6 +180,9 @@ SEEDS: dict[str, Seed] = {
     "gate1.import.never_opens_device": in_child("import torch\ntorch.ones(1, device='emu')"),
     "gate1.exit.status": in_child(DIE_AT_EXIT),
     "gate1.exit.exception": in_child(DIE_AT_EXIT),
+    "gate1.exit.device_stopped": in_child(
+        "import atexit, time\natexit.register(lambda: time.sleep(60))"
+    ),
     "gate1.fork.raises": in_child(
         "import os, torch\n"
         "os.register_at_fork(after_in_child=lambda: setattr(torch, 'ones', lambda *a, **k: None))"
