@@ -4,6 +4,7 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/ReduceOps.h>
+#include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/all_native.h>
 #include <ATen/ops/amax_native.h>
 #include <ATen/ops/amin_native.h>
@@ -11,10 +12,10 @@
 #include <ATen/ops/argmax_native.h>
 #include <ATen/ops/argmin_native.h>
 #include <ATen/ops/max_meta.h>
-#include <ATen/ops/mean_native.h>
+#include <ATen/ops/mean_meta.h>
 #include <ATen/ops/min_meta.h>
-#include <ATen/ops/prod_native.h>
-#include <ATen/ops/sum_native.h>
+#include <ATen/ops/prod_meta.h>
+#include <ATen/ops/sum_meta.h>
 
 #include "elementwise.h"
 #include "launch.h"
@@ -157,15 +158,11 @@ template <Reduce kind>
 void kernel(at::TensorIterator& iterator) {
   reduce(iterator, kind);
 }
-void mean_kernel(at::TensorIterator& iterator) { reduce(iterator, Reduce::sum, true); }
 
 }  // namespace
 }  // namespace emu
 
 namespace at::native {
-REGISTER_PRIVATEUSE1_DISPATCH(sum_stub, &emu::kernel<emu::Reduce::sum>)
-REGISTER_PRIVATEUSE1_DISPATCH(prod_stub, &emu::kernel<emu::Reduce::prod>)
-REGISTER_PRIVATEUSE1_DISPATCH(mean_stub, &emu::mean_kernel)
 REGISTER_PRIVATEUSE1_DISPATCH(min_values_stub, &emu::kernel<emu::Reduce::min>)
 REGISTER_PRIVATEUSE1_DISPATCH(max_values_stub, &emu::kernel<emu::Reduce::max>)
 REGISTER_PRIVATEUSE1_DISPATCH(or_stub, &emu::kernel<emu::Reduce::any>)
@@ -189,7 +186,9 @@ struct Extreme : std::conditional_t<largest, at::meta::structured_max_dim, at::m
     this->meta(self, dim, keepdim);
     at::assert_no_partial_overlap(this->maybe_get_output(0), self);
     at::assert_no_partial_overlap(this->maybe_get_output(1), self);
-    const Tensor places = largest ? at::argmax(self, dim, keepdim) : at::argmin(self, dim, keepdim);
+    // Booleans are ordered as their bytes are; argmax itself refuses them.
+    const Tensor ordered = self.scalar_type() == at::kBool ? self.view(at::kByte) : self;
+    const Tensor places = largest ? at::argmax(ordered, dim, keepdim) : at::argmin(ordered, dim, keepdim);
     this->maybe_get_output(0).copy_(largest ? at::amax(self, dim, keepdim) : at::amin(self, dim, keepdim));
     this->maybe_get_output(1).copy_(places);
   }
@@ -208,25 +207,46 @@ std::tuple<Tensor&, Tensor&> extreme_out(const Tensor& self, int64_t dim, bool k
   return {values, indices};
 }
 
+// The iterator of a sum or a product, whose input is converted as it is loaded where that is the same.
+at::TensorIterator accumulation(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, const Tensor& out) {
+  const bool as_loaded = supported(self.scalar_type()) && accumulates(element_of(out.scalar_type(), "a sum"));
+  return at::meta::make_reduction(self, out, dims, keepdim, as_loaded ? self.scalar_type() : out.scalar_type());
+}
+struct Sum : at::meta::structured_sum_dim_IntList {
+  void impl(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::optional<at::ScalarType>, const Tensor& out) {
+    auto iterator = accumulation(self, dims, keepdim, out);
+    if (iterator.numel() == 0) return void(const_cast<Tensor&>(out).zero_());
+    reduce(iterator, Reduce::sum);
+  }
+};
+struct Prod : at::meta::structured_prod_dim_int {
+  void impl(const Tensor& self, int64_t dim, bool keepdim, std::optional<at::ScalarType>, const Tensor& out) {
+    auto iterator = accumulation(self, dim, keepdim, out);
+    if (iterator.numel() == 0) return void(const_cast<Tensor&>(out).fill_(1));
+    reduce(iterator, Reduce::prod);
+  }
+};
 // The CPU divides the sum in place, which refuses these; the iterator of a reduction looks at neither.
-struct Mean : at::native::structured_mean_out {
-  void impl(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::optional<at::ScalarType> type, const Tensor& out) {
+struct Mean : at::meta::structured_mean_dim {
+  void impl(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::optional<at::ScalarType>, const Tensor& out) {
     at::assert_no_internal_overlap(out);
     TORCH_CHECK(at::isFloatingType(out.scalar_type()), "result type Float can't be cast to the desired output type ", out.scalar_type());
-    at::native::structured_mean_out::impl(self, dims, keepdim, type, out);
+    auto iterator = accumulation(self, dims, keepdim, out);
+    if (iterator.numel() == 0) return void(const_cast<Tensor&>(out).fill_(std::numeric_limits<double>::quiet_NaN()));
+    reduce(iterator, Reduce::sum, true);
   }
 };
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   using namespace at::native;
   EMU_NATIVE(library, "sum", &emu::sum);
-  EMU_STRUCTURED_FUNCTIONAL(library, "sum.dim_IntList", structured_sum_out);
-  EMU_STRUCTURED_OUT(library, "sum.IntList_out", structured_sum_out);
+  EMU_STRUCTURED_FUNCTIONAL(library, "sum.dim_IntList", Sum);
+  EMU_STRUCTURED_OUT(library, "sum.IntList_out", Sum);
   EMU_STRUCTURED_FUNCTIONAL(library, "mean.dim", Mean);
   EMU_STRUCTURED_OUT(library, "mean.out", Mean);
   EMU_NATIVE(library, "prod", &emu::prod);
-  EMU_STRUCTURED_FUNCTIONAL(library, "prod.dim_int", structured_prod_out);
-  EMU_STRUCTURED_OUT(library, "prod.int_out", structured_prod_out);
+  EMU_STRUCTURED_FUNCTIONAL(library, "prod.dim_int", Prod);
+  EMU_STRUCTURED_OUT(library, "prod.int_out", Prod);
   EMU_STRUCTURED_FUNCTIONAL(library, "amax", structured_amax_out);
   EMU_STRUCTURED_OUT(library, "amax.out", structured_amax_out);
   EMU_STRUCTURED_FUNCTIONAL(library, "amin", structured_amin_out);

@@ -270,12 +270,15 @@ class Writer {
 
 }  // namespace
 
+bool is_sum(Reduce reduce) { return reduce == Reduce::sum || reduce == Reduce::prod; }
+bool accumulates(Element out) { return out == Element::f32 || out == Element::f64 || out == Element::i64; }
 bool is_arg(Reduce reduce) { return reduce == Reduce::argmin || reduce == Reduce::argmax; }
 
 Element accumulator(const Reduction& reduction) {
   if (reduction.reduce == Reduce::any || reduction.reduce == Reduce::all) return Element::i32;
+  if (is_sum(reduction.reduce) && accumulates(reduction.out)) return reduction.out;
   if (is_float(reduction.in)) return reduction.in == Element::f64 ? Element::f64 : Element::f32;
-  if (reduction.reduce == Reduce::sum || reduction.reduce == Reduce::prod || reduction.in == Element::i64) return Element::i64;
+  if (is_sum(reduction.reduce) || reduction.in == Element::i64) return Element::i64;
   return Element::i32;
 }
 

@@ -41,6 +41,9 @@ struct ReductionSlots {
 
 constexpr int kReduceLanes = 1024;
 
+// Sums and products accumulate in the output's type where it is one of these, whatever the input's is.
+bool is_sum(Reduce);
+bool accumulates(Element out);
 Element accumulator(const Reduction&);
 bool is_arg(Reduce);
 std::string write_program(const Reduction&);

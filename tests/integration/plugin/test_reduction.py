@@ -53,6 +53,36 @@ def test_arguments_of_extremes(dtype: torch.dtype) -> None:
         compare(got, expected, True)
 
 
+def test_extremes_of_booleans() -> None:
+    x = values((9, 70, 4), torch.bool, 2, False)
+    for dim in (0, 1, 2):
+        for name in ("max", "min"):
+            for got, expected in zip(
+                getattr(x.to("emu"), name)(dim), getattr(x, name)(dim), strict=True
+            ):
+                compare(got, expected, True)
+
+
+@pytest.mark.parametrize(
+    "result", [torch.float32, torch.float64, torch.float16, torch.int64], ids=str
+)
+def test_sums_in_another_type(result: torch.dtype) -> None:
+    """The input is converted to the result's type, then summed: wraps and roundings are its own."""
+    for dtype in ALL:
+        x = values((40, 30), dtype, 1, False)
+        if dtype is torch.int64:
+            x = x + (1 << 40)
+        y = x.to("emu")
+        for dim in (0, 1, None):
+            close(torch.sum(y, dim, dtype=result), torch.sum(x, dim, dtype=result), 1200)  # type: ignore[call-overload]
+        compare(torch.prod(y[:3], 0, dtype=result), torch.prod(x[:3], 0, dtype=result), False)
+        if result.is_floating_point:
+            close(torch.mean(y, 0, dtype=result), torch.mean(x, 0, dtype=result), 40)
+    long = torch.full((1 << 18,), 100, dtype=torch.int8)
+    assert long.to("emu").sum().item() == 100 << 18
+    assert long.to("emu").sum(dtype=result).cpu().equal(long.sum(dtype=result))
+
+
 def test_nan_wins_and_the_first_extreme_counts() -> None:
     x = torch.tensor(
         [[1.0, 5.0, 5.0, 0.0], [1.0, float("nan"), 9.0, float("nan")], [-float("inf")] * 4]
@@ -135,6 +165,14 @@ INDEXING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "scatter": lambda x: x.clone().scatter_(1, torch.tensor([[1], [0]]).to(x.device), x[:2, 2:3]),
     "scatter_value": lambda x: x.scatter(0, torch.tensor([[1, 0, 2, 1]]).to(x.device), 9),
     "index_put": lambda x: x.clone().index_put_((torch.tensor([1, 0]).to(x.device),), x[2]),
+    "index_put_sums": lambda x: x.clone().index_put_(
+        (torch.tensor([1, -2, 1]).to(x.device),), x, accumulate=True
+    ),
+    "index_put_sums_columns": lambda x: x.clone().index_put_(
+        (torch.tensor([0, 2, 1]).to(x.device), torch.tensor([[1], [1]]).to(x.device)),
+        x[:2, :1],
+        accumulate=True,
+    ),
     "cat": lambda x: torch.cat([x, x[:1], x.t()[:, :].reshape(-1, 4)], 0),
     "cat_columns": lambda x: torch.cat([x[:, ::2], x.int().to(x.dtype)], 1),
     "stack": lambda x: torch.stack([x, x.neg()], -1),
