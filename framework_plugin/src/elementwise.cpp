@@ -68,7 +68,7 @@ bool follows_row_major(const at::TensorIteratorBase& iterator, int operand, int6
 ProgramKey key_of(const Signature& s) {
   uint64_t first = static_cast<uint64_t>(s.layout) | static_cast<uint64_t>(s.common) << 2 |
                    static_cast<uint64_t>(s.operands) << 6 | static_cast<uint64_t>(s.narrow) << 10 |
-                   static_cast<uint64_t>(s.dims) << 11;
+                   static_cast<uint64_t>(s.dims) << 11 | static_cast<uint64_t>(s.serial) << 19;
   uint64_t second = 0;
   for (int k = 0; k < s.operands; ++k)
     second |= (static_cast<uint64_t>(s.operand[k].element) | static_cast<uint64_t>(s.operand[k].access) << 4) << (6 * k);
@@ -107,7 +107,7 @@ void submit(const at::TensorIteratorBase& iterator, const Signature& s, uint64_t
     for (int dim = 0; dim < s.dims; ++dim)
       args[slot_of_size(s, dim)] =
           iterator.ndim() == 0 ? 1 : static_cast<uint64_t>(iterator.shape()[static_cast<size_t>(dim)]);
-  Grid grid{blocks(inner, kLanes), 1, 1};
+  Grid grid{s.serial ? 1 : blocks(inner, kLanes), 1, 1};
   if (s.layout == Layout::rows) grid[1] = blocks(iterator.numel() / inner, 1);
   launch(iterator.device(0).index(), key_of(s), [&s] { return write_program(s); }, grid, args, slots(s));
 }
@@ -152,7 +152,8 @@ Element bits_of(c10::ScalarType type) {
 
 }  // namespace
 
-void run_indirect(at::TensorIteratorBase& iterator, const Row& row, at::IntArrayRef sizes, at::IntArrayRef strides) {
+void run_indirect(at::TensorIteratorBase& iterator, const Row& row, at::IntArrayRef sizes, at::IntArrayRef strides,
+                  bool serial) {
   if (iterator.numel() == 0) return;
   Signature s;
   s.row = &row;
@@ -160,7 +161,8 @@ void run_indirect(at::TensorIteratorBase& iterator, const Row& row, at::IntArray
   s.layout = Layout::general;
   s.dims = static_cast<uint8_t>(iterator.ndim() == 0 ? 1 : iterator.ndim());
   s.narrow = iterator.numel() < (int64_t{1} << 31);
-  s.common = bits_of(iterator.dtype(0));
+  s.serial = serial;
+  s.common = row.indirect == Indirect::add_wrap ? element_of(iterator.dtype(0), row.name) : bits_of(iterator.dtype(0));
   TORCH_INTERNAL_ASSERT(s.operands <= kMaxOperands && row.scalars == 2 * sizes.size() + 2);
   uint64_t args[kMaxSlots];
   for (int k = 0; k < s.operands; ++k) {

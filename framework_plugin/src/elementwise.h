@@ -16,6 +16,11 @@ namespace emu {
 Element element_of(c10::ScalarType type, const char* operation);
 bool supported(c10::ScalarType type);
 
+// For operators made of several: halves are computed in f32 and rounded once.
+inline at::Tensor widened(const at::Tensor& tensor) {
+  return c10::isReducedFloatingType(tensor.scalar_type()) ? tensor.to(at::kFloat) : tensor;
+}
+
 // Bits of `value` as a launch argument of an instruction type ("f32", "f64", "i64").
 uint64_t argument_bits(const c10::Scalar& value, const char* type);
 
@@ -25,8 +30,10 @@ void run_elementwise(at::TensorIteratorBase& iterator, const Row& row, std::init
                      std::optional<c10::ScalarType> common = std::nullopt);
 
 // Copies elements through indices: operands are output, source, and an index tensor for each size and
-// stride in bytes. `row` is one of rows::gather and its kind, made for that number of indices.
-void run_indirect(at::TensorIteratorBase& iterator, const Row& row, at::IntArrayRef sizes, at::IntArrayRef strides);
+// stride in bytes. `row` is one of rows::gather and its kind, made for that number of indices. `serial`: an element
+// after the other. What adds takes float32, int32 and int64, and float64 in series.
+void run_indirect(at::TensorIteratorBase& iterator, const Row& row, at::IntArrayRef sizes, at::IntArrayRef strides,
+                  bool serial = false);
 
 // Copies bits between operands of one dtype of 1, 2, 4 or 8 bytes, whatever it is.
 void run_bit_copy(at::TensorIteratorBase& iterator);

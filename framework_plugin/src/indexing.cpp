@@ -5,9 +5,11 @@
 // told when the host next waits (bounds.h).
 #include "structured.h"  // first: PyTorch's meta headers lean on what it includes
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/IndexKernel.h>
+#include <ATen/native/TensorAdvancedIndexing.h>
 #include <ATen/ops/_index_put_impl_native.h>
 #include <ATen/ops/cat_meta.h>
 #include <ATen/ops/gather_meta.h>
@@ -169,6 +171,45 @@ void check_indices(const at::TensorIteratorBase& iterator, IntArrayRef sizes, co
     unsupported(name, " with ", sizes.size(), " index tensors, where at most 4 are implemented");
 }
 
+// The type that sums of `type` are made in, which is wide enough for one rounding, or one wrap, at the end.
+at::ScalarType sum_type(at::ScalarType type) {
+  switch (type) {
+    case at::kHalf:
+    case at::kBFloat16: return at::kFloat;
+    case at::kBool:
+    case at::kByte:
+    case at::kChar:
+    case at::kShort: return at::kInt;
+    case at::kFloat:
+    case at::kDouble:
+    case at::kInt:
+    case at::kLong: return type;
+    default: unsupported("index_put with accumulate=True of ", type);
+  }
+}
+
+// index_put where an element may be named more than once and the result says so: sums, and the last of several
+// under deterministic algorithms. Values are laid out as indexing would give them, which is PyTorch's own rule for
+// their shape, and go from there into `self`.
+void index_put_in_order(Tensor& self, const IndexList& indices, const Tensor& value, bool accumulate, bool) {
+  TORCH_CHECK(value.scalar_type() == self.scalar_type(), "Index put requires the source and destination dtypes match, got ",
+              self.scalar_type(), " for the destination and ", value.scalar_type(), " for the source.");
+  const auto type = accumulate ? sum_type(self.scalar_type()) : self.scalar_type();
+  const Tensor sum = self.to(type);
+  const at::IOptTensorListRef list(indices);
+  Functional<at::native::structured_index_out> op;
+  const auto computed = op.meta(sum, list);
+  const Tensor& values = op.outputs[0];
+  TORCH_CHECK(at::is_expandable_to(value.sizes(), values.sizes()), "shape mismatch: value tensor of shape ", value.sizes(),
+              " cannot be broadcast to indexing result of shape ", values.sizes());
+  const size_t count = computed.sizes.size();
+  check_indices(op, computed.sizes, "index_put");
+  values.copy_(value);
+  run_indirect(op, accumulate ? rows::index_add[count - 1] : rows::index_put_from[count - 1], computed.sizes,
+               computed.strides, !accumulate || type == at::kDouble);
+  if (!sum.is_same(self)) self.copy_(sum);
+}
+
 }  // namespace
 }  // namespace emu
 
@@ -179,8 +220,7 @@ void index_kernel(TensorIteratorBase& iterator, IntArrayRef sizes, IntArrayRef s
   emu::check_indices(iterator, sizes, "index");
   emu::run_indirect(iterator, emu::rows::index[sizes.size() - 1], sizes, strides);
 }
-void index_put_kernel(TensorIterator& iterator, IntArrayRef sizes, IntArrayRef strides, bool accumulate) {
-  if (accumulate) emu::unsupported("index_put with accumulate=True");
+void index_put_kernel(TensorIterator& iterator, IntArrayRef sizes, IntArrayRef strides, bool) {
   emu::check_indices(iterator, sizes, "index_put");
   emu::run_indirect(iterator, emu::rows::index_put[sizes.size() - 1], sizes, strides);
 }
@@ -188,4 +228,5 @@ void index_put_kernel(TensorIterator& iterator, IntArrayRef sizes, IntArrayRef s
 }  // namespace
 REGISTER_PRIVATEUSE1_DISPATCH(index_stub, &index_kernel)
 REGISTER_PRIVATEUSE1_DISPATCH(index_put_stub, &index_put_kernel)
+REGISTER_PRIVATEUSE1_DISPATCH(index_put_with_sort_stub, &emu::index_put_in_order)
 }  // namespace at::native

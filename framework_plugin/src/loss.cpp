@@ -18,11 +18,6 @@ namespace {
 using at::Tensor;
 namespace meta = at::meta;
 
-// Halves are computed in f32 and rounded once.
-Tensor widened(const Tensor& tensor) {
-  return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16 ? tensor.to(at::kFloat) : tensor;
-}
-
 void check_half_to_float(bool half_to_float) {
   if (half_to_float) unsupported("softmax that converts half to float");
 }

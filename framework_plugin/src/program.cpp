@@ -76,19 +76,25 @@ class Writer {
   // Scratch uniform registers s28 to s31 live for a line or two.
   void load_argument(const char* scratch, int slot) { line("arg.i64 ", scratch, ", ", slot * 8); }
 
-  // Sets VL and leaves the first element's index in s2 (along the row for `rows`).
+  // Sets VL and leaves the first element's index in s2 (along the row for `rows`; in a loop for `serial`).
   void place() {
-    line("block s0, 0");
-    line("const.i64 s1, ", kLanes);
-    line("mul.i64 s2, s0, s1");
     line("arg.i64 s3, 0");
-    line("sub.i64 s3, s3, s2");
-    line("setvl s4, s3");
+    if (s_.serial) {
+      line("const.i64 s1, 1");
+      line("setvl s4, s1");
+    } else {
+      line("block s0, 0");
+      line("const.i64 s1, ", kLanes);
+      line("mul.i64 s2, s0, s1");
+      line("sub.i64 s3, s3, s2");
+      line("setvl s4, s3");
+    }
     next_uniform_ = 5;
     for (int k = 0; k < s_.operands; ++k) {
       base_.push_back(s_.operand[k].access == Access::uniform ? std::string() : argument(slot_of_operand(k)));
       offset_.emplace_back();
     }
+    if (s_.serial) line("loop s2, s3");
     switch (s_.layout) {
       case Layout::flat: return;
       case Layout::rows: return place_row();
@@ -154,8 +160,8 @@ class Writer {
 
   std::string write_indirect() {
     const Indirect kind = s_.row->indirect;
-    const bool wrap = kind == Indirect::gather_wrap || kind == Indirect::scatter_wrap;
-    const int at = kind == Indirect::gather || kind == Indirect::gather_wrap ? 1 : 0;
+    const bool wrap = kind != Indirect::gather && kind != Indirect::scatter;
+    const int at = kind == Indirect::scatter || kind == Indirect::scatter_wrap ? 0 : 1;
     const char* type = memory_type(s_.operand[0].element);
     const std::string offset = offset_[static_cast<size_t>(at)];
     const std::string bad = vector();
@@ -182,12 +188,32 @@ class Writer {
       line("mul.i64 ", index, ", ", index, ", s29");
       line("add.i64 ", offset, ", ", offset, ", ", index);
     }
+    const size_t to = kind == Indirect::put_wrap || kind == Indirect::add_wrap ? 1 : 0;
     const std::string value = vector();
     line("const.", type, " ", value, ", 0");
-    line("@!p3 gather.", type, " ", value, ", ", base_[1], ", ", offset_[1]);
-    line("@!p3 scatter.", type, " ", value, ", ", base_[0], ", ", offset_[0]);
+    line("@!p3 gather.", type, " ", value, ", ", base_[1 - to], ", ", offset_[1 - to]);
+    if (kind == Indirect::add_wrap)
+      add(type, value, to);
+    else
+      line("@!p3 scatter.", type, " ", value, ", ", base_[to], ", ", offset_[to]);
+    if (s_.serial) line("end");
     line("exit");
     return out_.str();
+  }
+
+  // Adds `value` to the elements of operand `to` where p3 is false; indices may name one of them several times.
+  void add(const char* type, const std::string& value, size_t to) {
+    const std::string held = vector();
+    line("const.", type, " ", held, ", 0");
+    if (s_.serial) {
+      line("@!p3 gather.", type, " ", held, ", ", base_[to], ", ", offset_[to]);
+      line("add.", type, " ", held, ", ", held, ", ", value);
+      line("@!p3 scatter.", type, " ", held, ", ", base_[to], ", ", offset_[to]);
+    } else if (type[0] == 'f') {
+      line("@!p3 atom.add.", type, " ", held, ", ", base_[to], ", ", offset_[to], ", ", value);
+    } else {
+      line("@!p3 red.add.", type, " ", value, ", ", base_[to], ", ", offset_[to]);
+    }
   }
 
   // Writes index and bound (s28) into the record's entry of this operand, then the launch, if p1 is true for

@@ -31,8 +31,9 @@ struct BoundsRecord {
 // Operands from the third on are indices into the second (gather) or into the output (scatter): scalars
 // are the size and the stride in bytes that each index counts in, then the address of a BoundsRecord
 // and what the launch tells it. Where an index is out of range the output keeps what it held, and the
-// record is written. `wrap`: negative indices count from the end.
-enum class Indirect : uint8_t { none, gather, gather_wrap, scatter, scatter_wrap };
+// record is written. `wrap`: negative indices count from the end. `put` and `add` read what gather writes, and
+// write what it reads: they go from the first operand into the second, where `add` adds.
+enum class Indirect : uint8_t { none, gather, gather_wrap, scatter, scatter_wrap, put_wrap, add_wrap };
 
 // Bits of Row::domain, and of Row::wide: scalars x = 1, y = 2, z = 4, and the second input.
 constexpr uint8_t kFloats = 1, kIntegers = 2, kBooleans = 4;
@@ -79,6 +80,7 @@ struct Signature {
   uint8_t operands = 0;
   uint8_t dims = 1;
   bool narrow = true;  // general: fewer than 2^31 elements, so that indices are i32
+  bool serial = false;  // general: one block, an element after the other, where the order is part of the result
   Operand operand[kMaxOperands];
 };
 

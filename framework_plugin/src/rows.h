@@ -27,6 +27,17 @@ inline constexpr Row index_put[] = {
   {"index_put", "", nullptr, nullptr, 6, false, 0, "i64", Indirect::scatter_wrap},
   {"index_put", "", nullptr, nullptr, 8, false, 0, "i64", Indirect::scatter_wrap},
   {"index_put", "", nullptr, nullptr, 10, false, 0, "i64", Indirect::scatter_wrap}};
+// Into the second operand, for index_put that adds, or whose order is part of the result.
+inline constexpr Row index_put_from[] = {
+  {"index_put", "", nullptr, nullptr, 4, false, 0, "i64", Indirect::put_wrap},
+  {"index_put", "", nullptr, nullptr, 6, false, 0, "i64", Indirect::put_wrap},
+  {"index_put", "", nullptr, nullptr, 8, false, 0, "i64", Indirect::put_wrap},
+  {"index_put", "", nullptr, nullptr, 10, false, 0, "i64", Indirect::put_wrap}};
+inline constexpr Row index_add[] = {
+  {"index_add", "", nullptr, nullptr, 4, false, 0, "i64", Indirect::add_wrap},
+  {"index_add", "", nullptr, nullptr, 6, false, 0, "i64", Indirect::add_wrap},
+  {"index_add", "", nullptr, nullptr, 8, false, 0, "i64", Indirect::add_wrap},
+  {"index_add", "", nullptr, nullptr, 10, false, 0, "i64", Indirect::add_wrap}};
 
 inline constexpr Row add = over(kAny, Row{"add", "add.$T o, a, b", nullptr, "or.u8 o, a, b"});
 inline constexpr Row add_scaled = over(kAny, Row{"add_scaled", "fma.$T o, b, x, a", "mul.$T t0, b, x; add.$T o, a, t0", "and.u8 t0, b, x; or.u8 o, a, t0", 1});
