@@ -53,11 +53,19 @@ void note_fallback(const std::string& name, const std::string& why) {
                "TORCH_EMU_FALLBACK to `allow` to hide this or to `error` to refuse it.");
 }
 
-void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-  const std::string arguments = describe(*stack, op.schema().arguments().size());
+namespace {
+
+void note(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const std::string arguments = describe(stack, op.schema().arguments().size());
   note_fallback(c10::toString(op.operator_name()),
                 reason.empty() ? "arguments: " + arguments : reason + "; arguments: " + arguments);
   reason.clear();  // it is not that of an operator called inside
+}
+
+}  // namespace
+
+void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  note(op, *stack);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
 }
 
@@ -69,8 +77,29 @@ c10::OperatorHandle operator_named(const std::string& name) {
 
 namespace {
 
+// Convolutions reach a device of this kind under names of their own, which the CPU has no kernel for.
+void fall_back_convolution(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  note(op, *stack);
+  static const c10::OperatorHandle on_host = operator_named("convolution");
+  at::native::cpu_fallback(on_host, stack, /*error_on_views=*/true);
+}
+void fall_back_convolution_backward(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  note(op, *stack);
+  // The host's takes one argument more, the bias's sizes, after gradient, input and weight.
+  const auto first = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+  const std::vector<int64_t> bias_sizes{first->toTensor().size(1)};
+  stack->insert(first + 3, bias_sizes);
+  static const c10::OperatorHandle on_host = operator_named("convolution_backward");
+  at::native::cpu_fallback(on_host, stack, /*error_on_views=*/true);
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+}
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&fall_back_convolution>());
+  library.impl("convolution_backward_overrideable",
+               torch::CppFunction::makeFromBoxedFunction<&fall_back_convolution_backward>());
 }
 
 }  // namespace
