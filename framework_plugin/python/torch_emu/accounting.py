@@ -1,6 +1,8 @@
 """Which way operators took, and what the device did for each.
 
-native: a device program or command of the plugin's own; fallback: copied to the host and back.
+native: a kernel of the plugin's own, which runs device programs or commands; where it is made of
+other operators (`relu` of `clamp_min`), each of them counts too. fallback: copied to the host and
+back.
 Composite operators reach the device as native ones and are counted there, under those names;
 compiled code of torch.compile is counted under `compiled`.
 """
