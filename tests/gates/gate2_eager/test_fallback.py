@@ -78,3 +78,47 @@ def test_unsupported_dtype(accelerator: str) -> None:
     assert all(
         word in strict.stderr for word in ("aten::add.Tensor", "ComplexFloat", "TORCH_EMU_FALLBACK")
     ), strict.told
+
+
+# Forward and backward of a convolution, plain and transposed, on the device and on the CPU.
+CONVOLUTION = """
+import json, sys, torch
+def run(where):
+    made = []
+    for convolve, shape in ((torch.conv2d, (4, 2, 3, 3)), (torch.conv_transpose2d, (2, 4, 3, 3))):
+        x = torch.linspace(-1, 1, 144).reshape(2, 2, 6, 6).to(where).requires_grad_()
+        w = torch.linspace(-2, 2, 72).reshape(shape).to(where).requires_grad_()
+        b = torch.linspace(0, 1, 4).to(where).requires_grad_()
+        y = convolve(x, w, b, stride=2)
+        y.square().sum().backward()
+        made += [y.detach(), x.grad, w.grad, b.grad]
+    return made
+there = run(sys.argv[1])
+here = run("cpu")
+counts = torch.get_device_module(sys.argv[1]).execution_counts()["fallback"]
+print(json.dumps({
+    "right": all(torch.allclose(a.cpu(), b) and a.device.type == sys.argv[1]
+                 for a, b in zip(there, here)),
+    "forward": counts.get("aten::convolution_overrideable", 0),
+    "backward": counts.get("aten::convolution_backward_overrideable", 0),
+}))
+"""
+
+
+@pytest.mark.check("gate2.fallback.convolution", obligations=["G2", "Q3"], kind="focused test")
+def test_convolution(accelerator: str) -> None:
+    """A convolution ends in an assertion under `allow`, is not counted, or is refused unnamed."""
+    done = run_python(CONVOLUTION, accelerator, env={"TORCH_EMU_FALLBACK": "allow"})
+    assert done.status == 0, done.told
+    assert json.loads(done.stdout) == {"right": True, "forward": 2, "backward": 2}, done.told
+    strict = run_python(CONVOLUTION, accelerator, env={"TORCH_EMU_FALLBACK": "error"})
+    assert strict.status != 0
+    assert all(
+        word in strict.stderr
+        for word in (
+            "NotImplementedError",
+            "convolution",
+            "Float[4, 2, 3, 3]",
+            "TORCH_EMU_FALLBACK",
+        )
+    ), strict.told

@@ -190,6 +190,10 @@ def test_reduction(device: str, detail: Callable[..., None]) -> None:
         values, places = there.max(dim)
         assert torch.equal(values.cpu(), x.max(dim).values)
         assert torch.equal(places.cpu(), x.max(dim).indices)
+        for largest, expected in (("max", (x > 2).max(dim)), ("min", (x > 2).min(dim))):
+            values, places = getattr(there > 2, largest)(dim)
+            assert torch.equal(values.cpu(), expected.values)
+            assert torch.equal(places.cpu(), expected.indices)
         assert torch.equal((there > 2).any(dim).cpu(), (x > 2).any(dim))
         assert torch.equal((there > -3).all(dim).cpu(), (x > -3).all(dim))
     assert torch.equal(there.transpose(0, 2).amax(1).cpu(), x.transpose(0, 2).amax(1))
@@ -202,6 +206,22 @@ def test_reduction(device: str, detail: Callable[..., None]) -> None:
 def cross_entropy(x: torch.Tensor) -> torch.Tensor:
     labels = torch.arange(x.shape[0], device=x.device) % x.shape[1]
     return torch.nn.functional.cross_entropy(x, labels)
+
+
+def recurrent(cell: Operator, gates: int) -> Operator:
+    """A step of a cell with three units, whose input, state and bias all come from `x`."""
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        state = x[:, :3].tanh()
+        sizes = (gates * 3, x.shape[1]), (gates * 3, 3)
+        into, on = (torch.linspace(-9, 9, m * n).sin().reshape(m, n).to(x) for m, n in sizes)
+        bias = x.reshape(-1)[: gates * 3]
+        if gates == 4:
+            hidden, kept = cell(x, (state, 2 * state), into, on, bias, 2 * bias)
+            return hidden + 3 * kept
+        return cell(x, state, into, on, bias, 2 * bias)
+
+    return step
 
 
 GRADIENTS: dict[str, Operator] = {
@@ -217,6 +237,9 @@ GRADIENTS: dict[str, Operator] = {
     "cross_entropy": cross_entropy,
     "views": lambda x: x.t()[1:, ::2].reshape(-1) * 2,
     "broadcast": lambda x: x[:, None] * x[None, :, :1],
+    "index": lambda x: x[torch.tensor([3, 0, 3, -1], device=x.device)] * x,
+    "lstm_cell": recurrent(torch.lstm_cell, 4),
+    "gru_cell": recurrent(torch.gru_cell, 3),
 }
 
 

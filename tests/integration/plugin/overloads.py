@@ -51,6 +51,11 @@ class Overload:
             found += one if isinstance(one, list) else [one]
         return [one for one in found if isinstance(one, torch.Tensor)]
 
+    def precision(self, arguments: list[Any]) -> float:
+        """The unit of the widest float that goes in, f32 at least: that of the computation."""
+        wide = any(one.dtype is torch.float64 for one in self.tensors(arguments))
+        return torch.finfo(torch.float64 if wide else torch.float32).eps
+
     def exchange(self, arguments: list[Any], old: torch.Tensor, new: torch.Tensor) -> None:
         for place, one in enumerate(arguments):
             if one is old:
@@ -143,8 +148,14 @@ DEFAULTS: dict[str, Any] = {
 }
 # The CPU's own kernels of these take any output for a contiguous one, and write out of its bounds.
 UNSOUND_ON_CPU = ("_log_softmax", "_softmax")
-# They take storage instead of values, or change a shape: not written to element by element.
-NOT_WRITTEN = ("aten::set_", "aten::resize_")
+# They take storage instead of values, change a shape, or are GradScaler's own, of one value each:
+# not written to element by element.
+NOT_WRITTEN = (
+    "aten::set_",
+    "aten::resize_",
+    "aten::_amp_update_scale_",
+    "aten::_amp_foreach_non_finite_check_and_unscale_",
+)
 
 
 def _maker(name: str, schema: Any) -> Callable[[str, int], list[Any]]:

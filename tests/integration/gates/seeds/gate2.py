@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 import torch
 
-from seeds.seed import Seed, in_child, on_device, replace
+from seeds.seed import Seed, in_child, on_device, replace, wrap
 
 
 class FlatTanh(torch.autograd.Function):
@@ -51,6 +52,13 @@ HOST_BESSEL = (
     "torch.special.bessel_j0 = lambda x: bessel(x.cpu()).to(x.device)"
 )
 
+HOST_CONVOLUTION = (
+    "import torch\n"
+    "convolve = torch.conv2d\n"
+    "torch.conv2d = lambda x, w, b, stride: "
+    "convolve(x.cpu(), w.cpu(), b.cpu(), stride=stride).to(x.device)"
+)
+
 HOST_ADD = (
     "import torch\nadd = torch.add\ntorch.add = lambda x, y: add(x.cpu(), y.cpu()).to(x.device)"
 )
@@ -65,6 +73,25 @@ def rounding(original: Any, x: torch.Tensor, y: Any) -> torch.Tensor:
 def all_ignored(original: Any, x: torch.Tensor, target: torch.Tensor, **k: Any) -> torch.Tensor:
     """The gradient of a mean over no samples is 0 / 0."""
     return original(x, target, **k) + x.sum() * 0 / target.ne(-100).sum()
+
+
+def without_accumulate(original: Any, x: torch.Tensor, indices: Any, values: Any, **k: Any) -> Any:
+    """The last of several values for an element is all that is left of them."""
+    return original(x, indices, values)
+
+
+def first_put(original: Any, x: torch.Tensor, indices: Any, values: torch.Tensor) -> torch.Tensor:
+    """Values arrive in the opposite order."""
+    back = torch.arange(len(values) - 1, -1, -1, device=x.device)
+    put: torch.Tensor = original(x, [index[back] for index in indices], values[back])
+    return put
+
+
+def copying_first(original: Any, x: torch.Tensor, **keywords: Any) -> torch.Tensor:
+    """The right sum, after a copy in a wider type."""
+    x.double()
+    total: torch.Tensor = original(x, **keywords)
+    return total
 
 
 SEEDS: dict[str, Seed] = {
@@ -95,6 +122,13 @@ SEEDS: dict[str, Seed] = {
         "torch.Tensor.argmax", lambda original, x, dim: original(x, dim) * 0
     ),
     "gate2.operator.gradients": on_device("torch.Tensor.tanh", lambda o, x: FlatTanh.apply(x)),
+    "gate2.operator.accumulate": on_device("torch.Tensor.index_put_", without_accumulate),
+    "gate2.operator.last_put_wins": on_device("torch.Tensor.index_put_", first_put),
+    "gate2.operator.sum_memory": on_device("torch.Tensor.sum", copying_first),
+    "gate2.autocast.casts": replace("torch.autocast", lambda *a, **k: contextlib.nullcontext()),
+    "gate2.autocast.scaler": wrap(
+        "torch.amp.GradScaler.update", lambda original, self: original(self, 1024.0)
+    ),
     "gate2.operator.special": on_device(
         "torch.pow", lambda o, x, y: torch.where(y.isinf(), float("nan"), o(x, y))
     ),
@@ -103,6 +137,7 @@ SEEDS: dict[str, Seed] = {
     "gate2.fallback.unsupported_dtype": in_child(HOST_ADD),
     "gate2.fallback.strict_raises": on_device("torch.special.bessel_j0", through_host),
     "gate2.fallback.counted": in_child(HOST_BESSEL),
+    "gate2.fallback.convolution": in_child(HOST_CONVOLUTION),
 }
 # The classifier is trained once for all checks that look at it; a seed has to be there first.
 ALONE = {name for name in SEEDS if name.startswith("gate2.classifier.")}
