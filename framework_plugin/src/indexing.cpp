@@ -192,16 +192,17 @@ at::ScalarType sum_type(at::ScalarType type) {
 // under deterministic algorithms. Values are laid out as indexing would give them, which is PyTorch's own rule for
 // their shape, and go from there into `self`.
 void index_put_in_order(Tensor& self, const IndexList& indices, const Tensor& value, bool accumulate, bool) {
-  TORCH_CHECK(value.scalar_type() == self.scalar_type(), "Index put requires the source and destination dtypes match, got ",
-              self.scalar_type(), " for the destination and ", value.scalar_type(), " for the source.");
+  TORCH_CHECK(value.scalar_type() == self.scalar_type(),
+              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+              " for the destination and ", value.scalar_type(), " for the source.");
   const auto type = accumulate ? sum_type(self.scalar_type()) : self.scalar_type();
   const Tensor sum = self.to(type);
   const at::IOptTensorListRef list(indices);
   Functional<at::native::structured_index_out> op;
   const auto computed = op.meta(sum, list);
   const Tensor& values = op.outputs[0];
-  TORCH_CHECK(at::is_expandable_to(value.sizes(), values.sizes()), "shape mismatch: value tensor of shape ", value.sizes(),
-              " cannot be broadcast to indexing result of shape ", values.sizes());
+  TORCH_CHECK(at::is_expandable_to(value.sizes(), values.sizes()), "shape mismatch: value tensor of shape ",
+              value.sizes(), " cannot be broadcast to indexing result of shape ", values.sizes());
   const size_t count = computed.sizes.size();
   check_indices(op, computed.sizes, "index_put");
   values.copy_(value);

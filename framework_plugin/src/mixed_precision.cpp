@@ -11,9 +11,9 @@ namespace {
 using at::Tensor;
 
 Tensor binary_cross_entropy_refused(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
-  TORCH_CHECK(false, "binary_cross_entropy is not safe under autocast: in float16 and bfloat16 a probability next to 0 or 1 "
-              "is 0 or 1, and its logarithm is not finite. Use binary_cross_entropy_with_logits or BCEWithLogitsLoss on the "
-              "scores instead, or call it in a region with autocast off, on float32.");
+  TORCH_CHECK(false, "binary_cross_entropy is not safe under autocast: in float16 and bfloat16 a probability next to 0 "
+              "or 1 is 0 or 1, and its logarithm is not finite. Use binary_cross_entropy_with_logits or "
+              "BCEWithLogitsLoss on the scores instead, or call it in a region with autocast off, on float32.");
 }
 
 // An operator that no list names runs as it does without autocast.
@@ -34,8 +34,8 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {  // `m` is the macros' word, 
 }
 
 void check_scalar(const Tensor& value, at::ScalarType type, const char* name) {
-  TORCH_CHECK(value.numel() == 1 && value.scalar_type() == type, "GradScaler: expected ", name, " to be one ", type, ", got ",
-              value.scalar_type(), value.sizes());
+  TORCH_CHECK(value.numel() == 1 && value.scalar_type() == type, "GradScaler: expected ", name, " to be one ", type,
+              ", got ", value.scalar_type(), value.sizes());
 }
 
 // Gradients are multiplied in place; `found` becomes 1 where one of them was infinite or NaN.
@@ -55,7 +55,8 @@ void unscale(at::TensorList gradients, Tensor& found, const Tensor& inverse) {
 }
 
 // After a bad step the scale shrinks; after `interval` good ones in a row it grows, as far as it stays finite.
-Tensor& update_scale(Tensor& scale, Tensor& good_steps, const Tensor& found, double growth, double backoff, int64_t interval) {
+Tensor& update_scale(Tensor& scale, Tensor& good_steps, const Tensor& found, double growth, double backoff,
+                     int64_t interval) {
   check_scalar(scale, at::kFloat, "the scale");
   check_scalar(good_steps, at::kInt, "the growth tracker");
   check_scalar(found, at::kFloat, "found_inf");

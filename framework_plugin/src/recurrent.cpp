@@ -21,7 +21,8 @@ Tensor with_bias(const Tensor& gates, Given bias) {
 std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
                                              Given input_bias, Given hidden_bias) {
   const auto gates = with_bias(input_gates, input_bias).add(with_bias(hidden_gates, hidden_bias)).chunk(4, 1);
-  const Tensor input = gates[0].sigmoid(), forget = gates[1].sigmoid(), cell = gates[2].tanh(), output = gates[3].sigmoid();
+  const Tensor input = gates[0].sigmoid(), forget = gates[1].sigmoid();
+  const Tensor cell = gates[2].tanh(), output = gates[3].sigmoid();
   const Tensor cy = forget.mul(widened(cx)).add_(input.mul(cell));
   const Tensor hy = output.mul(cy.tanh());
   return {hy.to(cx.scalar_type()), cy.to(cx.scalar_type()), at::cat({input, forget, cell, output}, 1)};

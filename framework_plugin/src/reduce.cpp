@@ -213,14 +213,16 @@ at::TensorIterator accumulation(const Tensor& self, at::OptionalIntArrayRef dims
   return at::meta::make_reduction(self, out, dims, keepdim, as_loaded ? self.scalar_type() : out.scalar_type());
 }
 struct Sum : at::meta::structured_sum_dim_IntList {
-  void impl(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::optional<at::ScalarType>, const Tensor& out) {
+  void impl(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::optional<at::ScalarType>,
+            const Tensor& out) {
     auto iterator = accumulation(self, dims, keepdim, out);
     if (iterator.numel() == 0) return void(const_cast<Tensor&>(out).zero_());
     reduce(iterator, Reduce::sum);
   }
 };
 struct Prod : at::meta::structured_prod_dim_int {
-  void impl(const Tensor& self, int64_t dim, bool keepdim, std::optional<at::ScalarType>, const Tensor& out) {
+  void impl(const Tensor& self, int64_t dim, bool keepdim, std::optional<at::ScalarType>,
+            const Tensor& out) {
     auto iterator = accumulation(self, dim, keepdim, out);
     if (iterator.numel() == 0) return void(const_cast<Tensor&>(out).fill_(1));
     reduce(iterator, Reduce::prod);
@@ -228,9 +230,11 @@ struct Prod : at::meta::structured_prod_dim_int {
 };
 // The CPU divides the sum in place, which refuses these; the iterator of a reduction looks at neither.
 struct Mean : at::meta::structured_mean_dim {
-  void impl(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::optional<at::ScalarType>, const Tensor& out) {
+  void impl(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::optional<at::ScalarType>,
+            const Tensor& out) {
     at::assert_no_internal_overlap(out);
-    TORCH_CHECK(at::isFloatingType(out.scalar_type()), "result type Float can't be cast to the desired output type ", out.scalar_type());
+    TORCH_CHECK(at::isFloatingType(out.scalar_type()), "result type Float can't be cast to the desired output type ",
+                out.scalar_type());
     auto iterator = accumulation(self, dims, keepdim, out);
     if (iterator.numel() == 0) return void(const_cast<Tensor&>(out).fill_(std::numeric_limits<double>::quiet_NaN()));
     reduce(iterator, Reduce::sum, true);
