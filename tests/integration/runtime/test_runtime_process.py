@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -106,6 +108,18 @@ def test_exit_with_live_objects_is_status_0(script: Any, live: str) -> None:
     assert done.status == 0, done
     assert done.stdout == "end\n"
     assert done.stderr == ""
+
+
+def test_a_device_that_does_not_answer_is_left(script: Any) -> None:
+    """Stopped, not killed: nothing tells its clients, and each call waits for it."""
+    done = script(
+        f"{USE}\nuse()\npid = device.properties().emud_pid\n"
+        "os.kill(pid, signal.SIGSTOP)\nprint(pid, flush=True)\n"
+    )
+    os.kill(int(done.stdout), signal.SIGCONT)  # it finds its client gone, and ends
+    assert done.status == 0, done
+    assert len(done.stderr.splitlines()) == 1
+    assert "did not answer for 5 s" in done.stderr
 
 
 def test_after_shutdown_every_call_says_so(script: Any) -> None:
