@@ -138,6 +138,8 @@ def show_file(
 ) -> None:
     """Read a verdict, a record or the index to a person."""
     shown = show.read(file)
+    if doubt := show.doubt(file, shown):
+        err.print(doubt, style="yellow", markup=False)
     if as_json:
         _print_json(shown)
     else:

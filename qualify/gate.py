@@ -175,25 +175,20 @@ def _record(
 @contextmanager
 def _copied(inputs: Inputs) -> Iterator[tuple[list[Path], Path]]:
     """Copies of the wheels, and a folder with one of the suite, that are what the inputs say."""
-    _sweep(Path(tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(prefix=f"{COPIES}{owner.current().text()}-") as name:
-        wheels, suite = [], Path(name) / "gates"
+    with owner.scratch(Path(tempfile.gettempdir()), COPIES) as folder:
+        wheels, suite = [], folder / "gates"
         for wheel in inputs.wheels:
-            wheels.append(Path(shutil.copyfile(wheel, Path(name) / wheel.name)))
+            wheels.append(Path(shutil.copyfile(wheel, folder / wheel.name)))
             _unchanged(wheel, inputs.digests[wheel.name], sha256_of(wheels[-1]))
         for file in inputs.suite.files:
             (suite / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(inputs.suite.root / file, suite / file)
-        folder = inputs.suite.root / inputs.suite.folder
-        _unchanged(folder, inputs.suite.sha256, _suite_digest(suite, inputs.suite.files))
+        _unchanged(
+            inputs.suite.root / inputs.suite.folder,
+            inputs.suite.sha256,
+            _suite_digest(suite, inputs.suite.files),
+        )
         yield wheels, suite
-
-
-def _sweep(folder: Path) -> None:
-    """Remove the copies of runs that were killed; those of the living are not touched."""
-    for left in folder.glob(f"{COPIES}*"):
-        if owner.left_behind(left.name.removeprefix(COPIES).rpartition("-")[0]):
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def _unchanged(path: Path, expected: str, got: str) -> None:

@@ -24,7 +24,7 @@ import docker
 import msgspec
 from docker.errors import DockerException, ImageNotFound
 
-from qualify import process
+from qualify import owner, process
 from qualify.container import OWNER_LABEL, engine_errors, started, sweep
 from qualify.content import code_of, sha256_of
 from qualify.engine import Engine
@@ -260,10 +260,11 @@ def _find(client: docker.DockerClient, tag: str) -> Any:
 
 
 def _from_packages(stages: Stages, client: docker.DockerClient, image: Image, tag: str) -> None:
-    with tempfile.TemporaryDirectory(dir=stages.root, prefix=".rootfs-") as scratch:
-        archive = Path(scratch) / "rootfs.tar"
+    with owner.scratch(stages.root, ".rootfs-") as scratch:
+        archive = scratch / "rootfs.tar"
         done = process.run(
             [
+                *_with_mounts_of_its_own(),
                 "mmdebstrap",
                 "--variant=minbase",
                 f"--include={','.join(image.packages)}",
@@ -271,7 +272,7 @@ def _from_packages(stages: Stages, client: docker.DockerClient, image: Image, ta
                 image.suite,
                 archive,
             ],
-            env={**os.environ, "TMPDIR": scratch},
+            env={**os.environ, "TMPDIR": str(scratch)},
             timeout=STEP_SECONDS,
         )
         if not done.ok:
@@ -283,6 +284,15 @@ def _from_packages(stages: Stages, client: docker.DockerClient, image: Image, ta
             )
         # podman heeds a tag only as part of the name; docker takes both.
         client.api.import_image_from_file(str(archive), repository=tag)
+
+
+def _with_mounts_of_its_own() -> tuple[str, ...]:
+    """For mmdebstrap as root, which mounts /proc and /sys below its scratch folder: when it is
+    stopped they go with it, and are never in the way of who removes the folder. Without root it
+    makes namespaces itself."""
+    words = ("unshare", "--mount", "--")
+    allowed = os.geteuid() == 0 and process.run([*words, "true"]).ok
+    return words if allowed else ()
 
 
 def _add_packages(box: Any, image: Image) -> None:

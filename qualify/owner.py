@@ -5,7 +5,11 @@ A process number alone is not an identity, because numbers come round again.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -44,6 +48,20 @@ def left_behind(text: str) -> bool:
     if not (pid.isdigit() and started.isdigit() and boot):
         return False
     return not Owner(int(pid), int(started), boot).alive()
+
+
+@contextlib.contextmanager
+def scratch(parent: Path, prefix: str) -> Iterator[Path]:
+    """A folder in `parent` that goes with the block; what killed runs left of its kind goes first.
+
+    What cannot be removed stays, and hides no error of the block.
+    """
+    for left in parent.glob(f"{prefix}*"):
+        if left_behind(left.name.removeprefix(prefix).rpartition("-")[0]):
+            shutil.rmtree(left, ignore_errors=True)
+    prefix = f"{prefix}{current().text()}-"
+    with tempfile.TemporaryDirectory(dir=parent, prefix=prefix, ignore_cleanup_errors=True) as name:
+        yield Path(name)
 
 
 def _boot() -> str:

@@ -291,12 +291,14 @@ def open_room(spec: RoomSpec) -> Room:
 
 
 def _archive(source: Path) -> bytes:
-    """`source` as a tar that holds no owner and no cache of compiled Python."""
+    """`source` as a tar that holds no owner, no umask and no cache of compiled Python."""
 
     def clean(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         if posixpath.basename(member.name) == "__pycache__":
             return None
         member.uid = member.gid = 0
+        # The room's installer is root without capabilities: it reads only what all may read.
+        member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
         member.uname = member.gname = ""
         return member
 

@@ -19,6 +19,9 @@ from qualify.index import Index
 from qualify.outcome import Outcome
 from qualify.stage import Output
 
+LARGEST_BYTES = 256 * 10**6
+"""Of a file to show; a record with every message of its checks has a hundredth of it."""
+
 Shown = Verdict | Record | Index
 
 
@@ -28,11 +31,8 @@ def read(path: Path) -> Shown:
         return index.read(path)
     if path.name == index.LINES:
         return index.read(path.parent)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-    if re.fullmatch("[0-9a-f]{64}", path.stem) and (got := evidence.digest(data)) != path.stem:
+    data = _read(path)
+    if _is_named(path) and (got := evidence.digest(data)) != path.stem:
         raise InputError(
             f"{path} was changed after it was written",
             expected="bytes with the digest that is its name",
@@ -49,6 +49,39 @@ def read(path: Path) -> Shown:
         raise InputError(
             f"cannot show {path}", expected="a verdict, a record or an index", got=str(error)
         ) from error
+
+
+def doubt(path: Path, shown: Shown) -> str:
+    """Why what is shown may be anybody's word: a file proves only what is in its name."""
+    if isinstance(shown, Index) or _is_named(path):
+        return ""
+    return (
+        f"unverified: the name of {path.name} is not the digest of its bytes, so it may have been "
+        "changed. `qualify decide` answers from records and index"
+    )
+
+
+def _is_named(path: Path) -> bool:
+    return re.fullmatch("[0-9a-f]{64}", path.stem) is not None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            raise InputError(
+                f"cannot read {path}",
+                expected="a file",
+                got="something else" if path.exists() else "nothing there",
+            )
+        with path.open("rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+    if len(data) > LARGEST_BYTES:
+        raise InputError(
+            f"{path} is too large", expected=f"at most {LARGEST_BYTES} bytes", got="more"
+        )
+    return data
 
 
 def render(shown: Shown, records: Path | None = None) -> RenderableType:

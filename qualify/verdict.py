@@ -232,8 +232,8 @@ class _Court:
             self.refuse(
                 fault.layer, fault.what, "see the record's processes", gate=gate.number, room=room
             )
-        if predicate.faults and not predicate.planned:
-            return  # the fault says it all; that nothing was planned is its echo
+        if predicate.faults and not predicate.attempts:
+            return  # the fault says it all; that nothing was planned, or ran, is its echo
         if not predicate.ended and not predicate.faults:
             status = "none" if predicate.end is None else predicate.end
             self.refuse(
@@ -396,7 +396,8 @@ class _Court:
 
     def check_rooms(self) -> None:
         """Rules 9 and 11, unless a room is missing for a reason that was given already."""
-        if {asked.room for asked in self.question.asked} - set(self.rooms):
+        asked = {asked.room for asked in self.question.asked}
+        if asked - set(self.rooms) or (not asked and self.reasons):
             return
         short = _rooms_short(self.tier, self.rooms)
         for what, expected, got in short:

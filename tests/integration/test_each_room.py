@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -188,8 +189,9 @@ def kill(spec: RoomSpec) -> None:
 
 def children(pid: int) -> list[int]:
     found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(word) for word in (task / "children").read_text().split()]
+    with contextlib.suppress(OSError):  # it may be gone by now
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += [int(word) for word in (task / "children").read_text().split()]
     return found
 
 
@@ -235,6 +237,50 @@ def test_an_interrupted_run_leaves_nothing(spec: RoomSpec, number: signal.Signal
     if spec.engine.has_images:
         with spec.engine.open_client() as client:
             assert not client.containers.list(all=True, filters={"label": label})
+
+
+MAKE_BASE = """
+import sys, msgspec
+from pathlib import Path
+from qualify import engine, images, layers
+from qualify.stage import Stages
+image = images.load(Path("containers/images.toml")).room[0]
+image = msgspec.structs.replace(image, name="never-made")
+with engine.choose("docker").open_client(600) as client:
+    layers.base_image(Stages(Path(sys.argv[1]), keep_free=0), client, image)
+"""
+
+
+@pytest.mark.usefixtures("docker")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_base_system_that_is_interrupted_leaves_no_mount(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    words = [sys.executable, "-c", MAKE_BASE, str(tmp_path)]
+    with subprocess.Popen(words, cwd=TREE, stderr=subprocess.PIPE) as child:
+        # Its mounts are seen by somebody: by itself, or by us too.
+        while not any(str(tmp_path) in mounts_of(pid) for pid in descendants(child.pid)):
+            assert child.poll() is None, child.stderr and child.stderr.read().decode()
+            time.sleep(0.1)
+        inside = descendants(child.pid)
+        child.send_signal(number)
+        assert child.stderr
+        said = child.stderr.read().decode()
+        child.wait(timeout=60)
+    assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
+    if number is signal.SIGINT:
+        assert said.rstrip().endswith("KeyboardInterrupt")
+        assert not list(tmp_path.glob(".rootfs-*"))
+    for pid in inside:  # what a killed run started is ours to end
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def mounts_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/mounts").read_text()
+    except OSError:
+        return ""
 
 
 class Stop(BaseException):

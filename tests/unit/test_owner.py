@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -31,3 +32,21 @@ def test_an_ended_process_is_dead() -> None:
     words = [sys.executable, "-c", "from qualify import owner; print(owner.current().text())"]
     text = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
     assert owner.left_behind(text)
+
+
+def test_scratch_of_the_dead_is_removed_and_no_other(tmp_path: Path) -> None:
+    dead = msgspec.structs.replace(owner.current(), pid=2**22 + 1)
+    left, alive, strange, other = (
+        tmp_path / name
+        for name in (
+            f"kind-{dead.text()}-x",
+            f"kind-{owner.current().text()}-y",
+            "kind-somebody",
+            f"more-{dead.text()}-x",
+        )
+    )
+    for folder in (left, alive, strange, other):
+        (folder / "inside").mkdir(parents=True)
+    with owner.scratch(tmp_path, "kind-") as mine:
+        assert sorted(tmp_path.iterdir()) == sorted([alive, strange, other, mine])
+    assert sorted(tmp_path.iterdir()) == sorted([alive, strange, other])

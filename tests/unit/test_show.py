@@ -83,6 +83,23 @@ def test_a_verdict_file(tmp_path: Path) -> None:
     assert CELL.id in words(show.read(path))
 
 
+def test_what_no_digest_vouches_for_is_told(tmp_path: Path) -> None:
+    path = pipeline.write_verdict(tmp_path, World(tmp_path).fill().decide())
+    assert show.doubt(path, show.read(path)) == ""
+    copy = path.with_name("copy.json")
+    copy.write_bytes(path.read_bytes().replace(b'"emulated"', b'"hardware"'))
+    assert "unverified: the name of copy.json" in show.doubt(copy, show.read(copy))
+
+
+def test_what_is_no_file_or_has_no_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a file"):
+        show.read(Path("/dev/zero"))
+    with (tmp_path / "large.json").open("wb") as file:
+        file.truncate(show.LARGEST_BYTES + 1)
+    with pytest.raises(InputError, match="too large"):
+        show.read(tmp_path / "large.json")
+
+
 @pytest.mark.parametrize("text", [None, "", "{}", "no json", "[]"])
 def test_what_is_none_of_them(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "file.json"

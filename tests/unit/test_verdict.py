@@ -172,6 +172,19 @@ def test_a_room_that_was_killed_before_the_plan_is_the_only_reason(world: World)
     only_reason(world.decide(), "the room was killed", Layer.PIPELINE, gate=0, room="debian12")
 
 
+def test_a_suite_that_cannot_be_collected_is_the_only_reason(world: World) -> None:
+    fault = Fault(layer=Layer.PIPELINE, what="cannot be collected: SyntaxError (test_a.py)")
+    lines = jsonl(events(check("gate0.a.two", ""), end=2))
+    world.fill().add(lines, key="a" * 64, faults=(fault,))
+    only_reason(world.decide(), fault.what, Layer.PIPELINE, gate=0, room="debian12")
+
+
+def test_without_evidence_no_room_is_blamed(tmp_path: Path) -> None:
+    verdict = World(tmp_path).decide()
+    assert not verdict.claim and verdict.reasons
+    assert not [reason.what for reason in verdict.reasons if "rooms" in reason.what]
+
+
 def test_a_whole_run_replaces_one_that_was_cut_short(world: World) -> None:
     world.add(jsonl(events(check("gate0.a.one", ""), end=None)))
     assert world.fill().decide().claim
