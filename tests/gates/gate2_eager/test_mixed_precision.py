@@ -13,6 +13,8 @@ SHORT_FLOATS = [torch.float16, torch.bfloat16]
 @pytest.mark.parametrize("dtype", SHORT_FLOATS, ids=lambda dtype: str(dtype).removeprefix("torch."))
 def test_casts(device: str, dtype: torch.dtype) -> None:
     """Under autocast operators raise, or products stay in f32, or exponentials do not."""
+    if device == "cpu":
+        pytest.skip("PyTorch's lists of what is cast are others for the CPU")
     # Multiples of 1/8 up to 2: their products and sums are exact in f32.
     x = (torch.arange(24.0) % 17 / 8).reshape(4, 6)
     w = (torch.arange(30.0) % 13 / 8).reshape(5, 6)
