@@ -17,6 +17,8 @@
 #include <ATen/ops/prod_meta.h>
 #include <ATen/ops/sum_meta.h>
 
+#include <limits>
+
 #include "elementwise.h"
 #include "launch.h"
 #include "reduction_program.h"
