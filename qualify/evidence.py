@@ -27,7 +27,7 @@ from in_toto_attestation.v1.statement import Statement
 from in_toto_attestation.v1.statement_pb2 import Statement as StatementProto
 
 from qualify.errors import EvidenceError
-from qualify.matrix import Cell, EvidenceKind, GateNumber, Layer
+from qualify.matrix import Cell, EvidenceKind, GateNumber, Layer, whole
 from qualify.outcome import Outcome, worst
 from qualify.process import Completed
 from qualify.report import Attempt, Planned, case_outcomes
@@ -36,7 +36,7 @@ from qualify.room import RoomFacts
 SCHEMA_VERSION = 1
 OUTPUT_LIMIT = 20_000  # characters of each stream of a process that a record keeps
 
-Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Sha256 = Annotated[str, whole("[0-9a-f]{64}")]
 
 
 DISK_FULL = "No space left on device"
@@ -204,7 +204,7 @@ def decode(data: bytes, name: str = "record") -> Record:
         made = _decoder.decode(data)
         proto = json_format.Parse(data, StatementProto())
         Statement.copy_from_pb(proto).validate()
-    except (msgspec.DecodeError, json_format.ParseError, ValueError) as error:
+    except (msgspec.DecodeError, json_format.ParseError, ValueError, RecursionError) as error:
         raise EvidenceError(f"{name}: not a record: {error}") from error
     predicate = made.predicate
     expected = results(predicate.planned, predicate.attempts)

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -43,6 +44,9 @@ from qualify.matrix import GateNumber
 
 HEAD_TYPE = "application/vnd.qualify.index-head+json"
 FIRST = "0" * 64  # what the first line names as the line before it
+BAD_KEY = (ValueError, TypeError, UnsupportedAlgorithm, InternalError)
+"""What loading a key raises; TypeError says that it is encrypted, InternalError that OpenSSL
+refuses its bytes."""
 
 LINES = "index.jsonl"
 HEAD = "index.head.json"
@@ -95,7 +99,7 @@ def verify(lines: bytes, head: bytes | None, public: bytes | None) -> Index:
         return Index(problems=(f"the index has no {'head' if head is None else 'public key'}",))
     try:
         signed, key_id = _open(head, public)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SigningError) as error:
+    except (*BAD_KEY, KeyError, AttributeError, RecursionError, SigningError) as error:
         return Index(problems=(f"the index's head is not signed by its key: {error}",))
     whole = lines.split(b"\n")[:-1]
     if len(whole) < signed.count:
@@ -254,7 +258,7 @@ def _signer(folder: Path) -> CryptoSigner:
         )
     try:
         key = load_pem_private_key(private.read_bytes(), None)
-    except (ValueError, TypeError) as error:  # TypeError: it is encrypted
+    except BAD_KEY as error:
         raise EvidenceError(f"{private} is not a private key: {error}") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise EvidenceError(f"{private}", expected="an ed25519 key", got=type(key).__name__)

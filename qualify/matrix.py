@@ -22,13 +22,29 @@ from qualify.engine import RoomKind
 from qualify.errors import InputError
 from qualify.outcome import StatementKind
 
-CheckId = Annotated[str, msgspec.Meta(pattern=r"^gate[0-7]\.[a-z0-9_]+\.[a-z0-9_]+$")]
-CheckPrefix = Annotated[str, msgspec.Meta(pattern=r"^gate[0-7]\.[a-z0-9_.]*$")]
-ObligationId = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][0-9]+$")]
-FolderName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_]+$")]
+
+def whole(pattern: str) -> msgspec.Meta:
+    """The constraint of a text that is `pattern` from end to end.
+
+    `$` alone holds before a last line break too, and the schema of records has these patterns in
+    it, so they keep to what Python and JSON Schema read alike: no `\\Z`.
+    """
+    return msgspec.Meta(pattern=rf"^(?:{pattern})$(?!\n)")
+
+
+CheckId = Annotated[str, whole(r"gate[0-7]\.[a-z0-9_]+\.[a-z0-9_]+")]
+CheckPrefix = Annotated[str, whole(r"gate[0-7]\.[a-z0-9_.]*")]
+ObligationId = Annotated[str, whole("[A-Z][0-9]+")]
+PythonMinor = Annotated[str, whole(r"3\.[0-9]+")]
+FolderName = Annotated[str, whole("[A-Za-z0-9_]+")]
 """Of a folder that lies in tests/gates: no path, which could lead out of it."""
 GateNumber = Annotated[int, msgspec.Meta(ge=0, le=7)]
-Text = Annotated[str, msgspec.Meta(min_length=1)]
+Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
+"""Something that can be read: white space alone says nothing."""
+
+DAY = 86_400  # seconds
+LAST_REVIEW = datetime.date(2100, 12, 31)
+"""A waiver may be long, but one that no reader of it will see reviewed is a slip of a digit."""
 
 _T = TypeVar("_T")
 
@@ -69,7 +85,7 @@ class Cell(_Strict, frozen=True, kw_only=True):
     runtime: Text
     plugin: Text
     torch: Text
-    python: Annotated[str, msgspec.Meta(pattern=r"^3\.\d+$")]
+    python: PythonMinor
     images: tuple[Text, ...]
     architecture: Text
 
@@ -87,7 +103,7 @@ class Gate(_Strict, frozen=True, kw_only=True):
     folder: FolderName
     built: bool
     layer: Layer
-    timeout_seconds: Annotated[int, msgspec.Meta(gt=0)] = 1800
+    timeout_seconds: Annotated[int, msgspec.Meta(gt=0, le=DAY)] = 1800
     required: tuple[CheckId, ...] = ()
 
 
@@ -137,7 +153,7 @@ class Gates(_Strict, frozen=True, kw_only=True):
     gates: tuple[Gate, ...]
     owners: dict[Layer, Text]
     routes: tuple[Route, ...]
-    tiers: tuple[Tier, ...]
+    tiers: Annotated[tuple[Tier, ...], msgspec.Meta(min_length=1)]
     cell_facts: tuple[CellFact, ...]
 
     def __post_init__(self) -> None:
@@ -146,19 +162,19 @@ class Gates(_Strict, frozen=True, kw_only=True):
             raise _wrong("gates", "the gates 0 to 7 in order", numbers)
         if missing := [layer.value for layer in Layer if layer not in self.owners]:
             raise _wrong("owners", "an owner for each layer", f"none for {missing}")
-        _no_doubles("gates[{}].name", (gate.name for gate in self.gates))
-        _no_doubles("gates[{}].folder", (gate.folder for gate in self.gates))
+        no_doubles("gates[{}].name", (gate.name for gate in self.gates))
+        no_doubles("gates[{}].folder", (gate.folder for gate in self.gates))
         for gate in self.gates:
             key = f"gates[{gate.number}].required"
             if gate.built and not gate.required:
                 key = f"gates[{gate.number}].built"
                 raise _wrong(key, "required checks, since the gate is built", "none")
-            _no_doubles(key + "[{}]", gate.required)
+            no_doubles(key + "[{}]", gate.required)
             for id in gate.required:
                 if not id.startswith(f"gate{gate.number}."):
                     raise _wrong(key, f"checks of gate {gate.number}", f"{id}, of another gate")
-        _no_doubles("routes[{}].prefix", (route.prefix for route in self.routes))
-        _no_doubles("tiers[{}].name", (tier.name for tier in self.tiers))
+        no_doubles("routes[{}].prefix", (route.prefix for route in self.routes))
+        no_doubles("tiers[{}].name", (tier.name for tier in self.tiers))
         for number, tier in enumerate(self.tiers):
             self._check_tier(f"tiers[{number}]", tier)
         fields, found = list(FOUND_OUT), sorted(fact.field for fact in self.cell_facts)
@@ -171,7 +187,7 @@ class Gates(_Strict, frozen=True, kw_only=True):
 
     def _check_tier(self, key: str, tier: Tier) -> None:
         for field in ("gates", "checks", "obligations", "room_kinds"):
-            _no_doubles(f"{key}.{field}[{{}}]", getattr(tier, field))
+            no_doubles(f"{key}.{field}[{{}}]", getattr(tier, field))
         if not tier.gates and not tier.checks:
             raise _wrong(f"{key}.gates", "gates or checks that the tier asks for", "none")
         for number, check in enumerate(tier.checks):
@@ -226,7 +242,11 @@ class Waivers(_Strict, frozen=True, kw_only=True):
     waivers: tuple[Waiver, ...] = ()
 
     def __post_init__(self) -> None:
-        _no_doubles("waivers[{}].check", (f"{w.outcome} of {w.check}" for w in self.waivers))
+        no_doubles("waivers[{}].check", (f"{w.outcome} of {w.check}" for w in self.waivers))
+        for number, waiver in enumerate(self.waivers):
+            if waiver.review > LAST_REVIEW:
+                key = f"waivers[{number}].review"
+                raise _wrong(key, f"a day up to {LAST_REVIEW}", waiver.review)
 
 
 def read_waivers(path: Path, gates: Gates) -> Waivers:
@@ -253,14 +273,14 @@ class Policy(_Strict, frozen=True, kw_only=True):
 class Cells(_Strict, frozen=True, kw_only=True):
     """matrix/cells.toml."""
 
-    cells: tuple[Cell, ...]
+    cells: Annotated[tuple[Cell, ...], msgspec.Meta(min_length=1)]
 
     def __post_init__(self) -> None:
-        _no_doubles("cells[{}].id", (cell.id for cell in self.cells))
+        no_doubles("cells[{}].id", (cell.id for cell in self.cells))
         for number, cell in enumerate(self.cells):
             if not cell.images:
                 raise _wrong(f"cells[{number}].images", "images of the cell's rooms", "none")
-            _no_doubles(f"cells[{number}].images[{{}}]", cell.images)
+            no_doubles(f"cells[{number}].images[{{}}]", cell.images)
 
     def for_python(self, python: str) -> Cell:
         """The one cell of a Python version such as "3.12"."""
@@ -290,8 +310,8 @@ def _wrong(key: str, expected: str, got: object, mend: str = "") -> msgspec.Vali
     return msgspec.ValidationError(f"expected {expected}, got {got}{then} - at `$.{key}`")
 
 
-def _no_doubles(key: str, values: Iterable[object]) -> None:
-    """Refuse a value that was there before; `key` has `{}` for its place."""
+def no_doubles(key: str, values: Iterable[object]) -> None:
+    """Raise ValidationError for a value that was there before; `key` has `{}` for its place."""
     seen: dict[object, str] = {}
     for number, value in enumerate(values):
         here = key.format(number)
@@ -322,6 +342,8 @@ def load(path: Path, type: type[_T], judge: Callable[[_T], None] = lambda value:
         found = re.search(r"line (\d+)", str(error))
         line = int(found[1]) if found else text.count("\n") + 1
         raise InputError(f"{path}:{line}: not TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # too long a number, too deep an array
+        raise InputError(f"cannot read {path}: {error}") from error
 
 
 def _split(message: str) -> tuple[str, str]:

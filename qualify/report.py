@@ -159,7 +159,7 @@ def case_outcomes(check: Planned, attempts: Iterable[Attempt]) -> tuple[Outcome,
 def _decode(number: int, line: bytes) -> _Event:
     try:
         return _decoder.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise EvidenceError(
             f"report, line {number}: {error}",
             expected=f"an event of gate protocol {PROTOCOL}",

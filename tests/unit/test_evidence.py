@@ -66,6 +66,7 @@ def test_records_satisfy_the_published_schema() -> None:
         (("predicate", "planned", 0, "kind"), "guess"),
         (("subject",), []),
         (("subject", 0, "digest"), {}),
+        (("subject", 0, "digest", "sha256"), "1" * 64 + "\n"),
         (("_type",), "https://in-toto.io/Statement/v0.1"),
         (("predicateType",), "other"),
     ],
@@ -84,6 +85,13 @@ def test_what_is_not_a_record_is_refused(path: tuple[Any, ...], value: object) -
         evidence.decode(json.dumps(statement).encode())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(statement, json.loads(SCHEMA.read_text()))
+
+
+def test_a_detail_that_nests_too_deep_is_not_a_record() -> None:
+    lines = jsonl(events(check("gate0.a.one", detail={"deep": "here"})))
+    data = evidence.encode(make_record(lines))
+    with pytest.raises(EvidenceError, match="not a record: maximum recursion depth"):
+        evidence.decode(data.replace(b'"here"', b"[" * 100_000 + b"]" * 100_000))
 
 
 def test_attempts_of_unplanned_checks_are_refused() -> None:

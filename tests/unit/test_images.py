@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,89 @@ def test_a_bad_declaration_names_the_place(tmp_path: Path, old: str, new: str, s
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(InputError, match=says):
         images.load(path)
+
+
+ROOM, BUILD = "[[room]]", "[build]"
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new", "key", "says"),
+    [
+        (ROOM, '"debian12"', '""', "room[0].name", "matching regex"),
+        (ROOM, '"debian12"', '"../x"', "room[0].name", "matching regex"),
+        (ROOM, '"debian12"', '"Debian 12"', "room[0].name", "matching regex"),
+        (ROOM, '"debian12"', r'"debian12\n"', "room[0].name", "matching regex"),
+        (
+            ROOM,
+            'name = "debian13"',
+            'name = "debian12"',
+            "room[1].name",
+            "expected each one once, got debian12, which is room[0].name too",
+        ),
+        (ROOM, 'os_id = "debian"', 'os_id = "Debian Linux"', "room[0].os_id", "matching regex"),
+        (ROOM, 'os_version = "12"', 'os_version = ""', "room[0].os_version", "matching regex"),
+        (ROOM, '"bookworm"', '"book; rm"', "room[0].suite", "matching regex"),
+        (ROOM, '"bookworm"', '"--help"', "room[0].suite", "matching regex"),
+        (ROOM, '"3.11"', '"eleven"', "room[0].python", "matching regex"),
+        (ROOM, '"3.11"', '"3.\u0661\u0661"', "room[0].python", "matching regex"),
+        (ROOM, '"2.36"', '"\u0662.36"', "room[0].glibc", "matching regex"),
+        (ROOM, '["ca-certificates"', '["--foo"', "room[0].packages[0]", "matching regex"),
+        (ROOM, '["ca-certificates"', '["python3-"', "room[0].packages[0]", "matching regex"),
+        (
+            ROOM,
+            '["ca-certificates", "python3", "python3-venv"]',
+            "[]",
+            "room[0].packages",
+            "Expected `array` of length >= 1",
+        ),
+        (
+            ROOM,
+            '["ca-certificates"',
+            '["python3"',
+            "room[0].packages[1]",
+            "expected each one once, got python3, which is room[0].packages[0] too",
+        ),
+        (BUILD, '"build==1.4.4"', '"-r /etc/passwd"', "build.tools[0]", "matching regex"),
+        (BUILD, '"build==1.4.4"', '"build"', "build.tools[0]", "matching regex"),
+        (BUILD, '"build==1.4.4"', '"build>=1.4.4"', "build.tools[0]", "matching regex"),
+        (BUILD, '"build==1.4.4"', '"build==1.*"', "build.tools[0]", "matching regex"),
+        (
+            BUILD,
+            '"build==1.4.4"',
+            '"Importlib_Metadata==8.0"',
+            "build.tools[1]",
+            "expected each one once, got importlib-metadata, which is build.tools[0] too",
+        ),
+        (
+            BUILD,
+            'python = "3.9"',
+            f'python = "3.9"\nupstream = "--all debian@sha256:{"0" * 64}"',
+            "build.upstream",
+            "matching regex",
+        ),
+    ],
+)
+def test_a_value_of_another_form_is_named_to_the_line(
+    tmp_path: Path, table: str, old: str, new: str, key: str, says: str
+) -> None:
+    path = tmp_path / "images.toml"
+    head, mark, tail = OURS.read_text().partition(table)
+    assert old in tail
+    path.write_text(head + mark + tail.replace(old, new, 1))
+    with pytest.raises(InputError) as caught:
+        images.load(path)
+    place = re.match(rf"{path}:(\d+): {re.escape(key)}: ", str(caught.value))
+    assert place and says in str(caught.value)
+    field = key.split(".")[1].partition("[")[0]
+    assert path.read_text().splitlines()[int(place[1]) - 1].startswith(f"{field} = ")
+
+
+def test_an_image_of_a_registry_by_digest(tmp_path: Path) -> None:
+    path = tmp_path / "images.toml"
+    upstream = f"registry.example:5000/some/Debian_12@sha256:{'0' * 64}"
+    text = OURS.read_text()
+    path.write_text(text.replace(BUILD, f'{BUILD}\nupstream = "{upstream}"'))
+    assert images.load(path).build.upstream == upstream
 
 
 def test_one_room_is_too_few(tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
+    PublicFormat,
 )
 from samples import NOW, interrupted_at
 
@@ -27,6 +30,26 @@ from qualify.errors import EvidenceError
 ENCRYPTED = Ed25519PrivateKey.generate().private_bytes(
     Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"a word")
 )
+
+
+def edited(key: Ed25519PrivateKey | ec.EllipticCurvePrivateKey, old: str, new: str) -> list[bytes]:
+    """The private and the public file of a key, with the bytes `new` where `old` come first."""
+    private = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    files = []
+    for der, what in ((private, b"PRIVATE"), (public, b"PUBLIC")):
+        assert bytes.fromhex(old) in der
+        text = base64.encodebytes(der.replace(bytes.fromhex(old), bytes.fromhex(new), 1))
+        files.append(b"-----BEGIN %b KEY-----\n%b-----END %b KEY-----\n" % (what, text, what))
+    return files
+
+
+# Object identifiers (RFC 8410, RFC 5480) with their last number changed.
+UNKNOWN_KIND = edited(Ed25519PrivateKey.generate(), "06032b6570", "06032b6501")
+UNKNOWN_CURVE = edited(
+    ec.generate_private_key(ec.SECP256R1()), "2a8648ce3d030107", "2a8648ce3d03017f"
+)
+OTHER_LENGTH = edited(Ed25519PrivateKey.generate(), "06032b6570", "06032b6571")  # that of Ed448
 
 
 def add(folder: Path, mark: str = "a") -> index.Entry:
@@ -123,6 +146,12 @@ def test_a_head_of_the_same_meaning_in_other_bytes_is_found(folder: Path) -> Non
 def test_a_head_signed_by_another_key_is_found(folder: Path, tmp_path: Path) -> None:
     add(tmp_path / "other")
     (folder / index.HEAD).write_bytes((tmp_path / "other" / index.HEAD).read_bytes())
+    assert "not signed by its key" in problem(folder)
+
+
+@pytest.mark.parametrize("key", [b"junk", UNKNOWN_KIND[1], UNKNOWN_CURVE[1], OTHER_LENGTH[1]])
+def test_a_public_key_that_cannot_be_read_is_found(folder: Path, key: bytes) -> None:
+    (folder / index.PUBLIC).write_bytes(key)
     assert "not signed by its key" in problem(folder)
 
 
@@ -225,6 +254,9 @@ def test_a_good_index_and_a_new_one_can_be_gone_on_with(folder: Path, tmp_path: 
         (index.PRIVATE, None, "index.pem is not there"),
         (index.PRIVATE, b"junk", "index.pem is not a private key"),
         (index.PRIVATE, ENCRYPTED, "index.pem is not a private key"),
+        (index.PRIVATE, UNKNOWN_KIND[0], "index.pem is not a private key: Unknown key type"),
+        (index.PRIVATE, UNKNOWN_CURVE[0], "index.pem is not a private key: Curve"),
+        (index.PRIVATE, OTHER_LENGTH[0], "index.pem is not a private key"),
     ],
 )
 def test_what_cannot_be_gone_on_with_is_told_before_and_at_an_append(

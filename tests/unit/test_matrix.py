@@ -122,6 +122,27 @@ def test_a_bad_file_is_named_to_the_line(
         ),
         ("gate1_tensors", "../gates", "gates[1].folder", "Expected `str` matching regex"),
         ("gate1_tensors", "/etc", "gates[1].folder", "Expected `str` matching regex"),
+        ("gate1_tensors", r"gate1_tensors\n", "gates[1].folder", "Expected `str` matching regex"),
+        (
+            "gate1.copy.roundtrip",
+            r"gate1.copy.roundtrip\n",
+            "gates[1].required[4]",
+            "matching regex",
+        ),
+        (
+            '"gate0.kernel."',
+            r'"gate0.kernel.\n"',
+            "routes[3].prefix",
+            "Expected `str` matching regex",
+        ),
+        ('"B2"', r'"B2\n"', "tiers[0].obligations[1]", "Expected `str` matching regex"),
+        ('name = "tensors"', 'name = " "', "gates[1].name", "Expected `str` matching regex"),
+        (
+            "built = false",
+            "built = false\ntimeout_seconds = 99999999999",
+            "gates[3].timeout_seconds",
+            "Expected `int` <= 86400",
+        ),
         (
             'prefix = "gate0.kernel."',
             'prefix = "gate0.runtime."',
@@ -196,6 +217,8 @@ def test_gates_that_contradict_themselves(
         ("emu-a0-py3.11", "emu-a0-py3.10", "18: cells[1].id: expected each one once, got emu-a0"),
         ('["debian12", "debian13"]', "[]", "14: cells[0].images: expected images of the cell's"),
         ('"debian13"]', '"debian12"]', "14: cells[0].images[1]: expected each one once, got debia"),
+        ('"3.10"', '"3.\u0661\u0660"', "13: cells[0].python: Expected `str` matching regex"),
+        ('"3.10"', r'"3.10\n"', "13: cells[0].python: Expected `str` matching regex"),
     ],
 )
 def test_cells_that_contradict_themselves(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -203,6 +226,19 @@ def test_cells_that_contradict_themselves(tmp_path: Path, old: str, new: str, me
     path.write_text((MATRIX / "cells.toml").read_text().replace(old, new, 1))
     with pytest.raises(InputError, match=re.escape(f"{path}:{message}")):
         matrix.load(path, Cells)
+
+
+def test_there_is_a_cell_and_a_tier(tmp_path: Path) -> None:
+    """An error about an unknown one names those that there are."""
+    path = tmp_path / "any.toml"
+    path.write_text("cells = []\n")
+    with pytest.raises(InputError, match=r"any.toml:1: cells: Expected `array` of length >= 1"):
+        matrix.load(path, Cells)
+    good = (MATRIX / "gates.toml").read_text()
+    tiers = good[good.index("[[tiers]]") : good.index("[[cell_facts]]")]
+    path.write_text("tiers = []\n" + good.replace(tiers, ""))
+    with pytest.raises(InputError, match=r"any.toml:1: tiers: Expected `array` of length >= 1"):
+        matrix.load(path, Gates)
 
 
 WAIVER = """[[waivers]]
@@ -254,6 +290,27 @@ def test_a_waiver_needs_every_field(tmp_path: Path, field: str) -> None:
         matrix.load(path, Waivers)
 
 
+@pytest.mark.parametrize(("line", "field"), [(4, "owner"), (5, "reason"), (6, "issue")])
+def test_white_space_is_no_owner_reason_or_issue(tmp_path: Path, line: int, field: str) -> None:
+    path = tmp_path / "waivers.toml"
+    path.write_text(WAIVER.replace(f'{field} = "{field[0]}"', f'{field} = " \\t"'))
+    message = rf"waivers.toml:{line}: waivers\[0\].{field}: Expected `str` matching"
+    with pytest.raises(InputError, match=message):
+        matrix.load(path, Waivers)
+
+
+def test_a_review_that_nobody_will_see(tmp_path: Path) -> None:
+    path = tmp_path / "waivers.toml"
+    path.write_text(WAIVER.replace("2030-01-01", "2100-12-31"))
+    assert len(matrix.load(path, Waivers).waivers) == 1
+    path.write_text(WAIVER.replace("2030-01-01", "2101-01-01"))
+    message = (
+        r"waivers.toml:7: waivers\[0\].review: expected a day up to 2100-12-31, got 2101-01-01"
+    )
+    with pytest.raises(InputError, match=message):
+        matrix.load(path, Waivers)
+
+
 def test_a_failure_cannot_be_waived(tmp_path: Path) -> None:
     path = tmp_path / "waivers.toml"
     path.write_text(
@@ -267,6 +324,14 @@ def test_a_failure_cannot_be_waived(tmp_path: Path) -> None:
 def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read"):
         matrix.load(tmp_path / "none.toml", Gates)
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "a = " + "9" * 5_000])
+def test_what_is_too_much_for_python_to_read_is_an_input_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "gates.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"cannot read {path}: "):
+        matrix.load(path, Gates)
 
 
 def test_an_unknown_python_names_those_there_are() -> None:

@@ -77,6 +77,12 @@ def test_what_is_not_of_the_protocol_is_refused(change: Any, expected: str) -> N
     assert expected in str(caught.value)
 
 
+def test_a_detail_that_nests_too_deep_is_refused() -> None:
+    text = jsonl(events(check("gate0.a.one", detail={"deep": "here"})))
+    with pytest.raises(EvidenceError, match="report, line 3: maximum recursion depth"):
+        report.parse(text.replace(b'"here"', b"[" * 100_000 + b"]" * 100_000))
+
+
 def test_garbage_is_refused() -> None:
     with pytest.raises(EvidenceError, match="line 1"):
         report.parse(b"not json\n")
