@@ -41,7 +41,7 @@ def read(path: Path) -> Shown:
         )
     try:
         return msgspec.json.decode(data, type=Verdict)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         pass
     try:
         return evidence.decode(data, str(path))

@@ -100,7 +100,7 @@ def test_what_is_no_file_or_has_no_end_is_refused(tmp_path: Path) -> None:
         show.read(tmp_path / "large.json")
 
 
-@pytest.mark.parametrize("text", [None, "", "{}", "no json", "[]"])
+@pytest.mark.parametrize("text", [None, "", "{}", "no json", "[]", '{"x":' + "[" * 100_000])
 def test_what_is_none_of_them(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "file.json"
     if text is not None:
