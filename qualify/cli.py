@@ -37,6 +37,7 @@ out = Console(
 )
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
+SHELL_SECONDS = 3600
 FAULT_OF_OURS = 70  # sysexits.h: internal software error
 
 Json = Annotated[bool, typer.Option("--json", help="print JSON instead of tables")]
@@ -88,6 +89,39 @@ def bench(
     if not done.ok:
         err.print(done.stderr.strip(), markup=False)
     raise typer.Exit(0 if done.ok else 1)
+
+
+@app.command()
+def shell(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="run this, instead of a shell; give it after --")
+    ] = None,
+    python: Python = pipeline.OWN_PYTHON,
+    room: Room = "auto",
+    where: Annotated[
+        str, typer.Option("--in", help="the room's name, such as debian12 [default: the first]")
+    ] = "",
+    tree: Tree = Path(),
+    folder: Folder = None,
+) -> None:
+    """Open a fresh clean room with the wheels and the gates' suites in it; remove it afterwards."""
+    if not command and not sys.stdin.isatty():
+        raise InputError(
+            "a shell needs a terminal",
+            expected="one as standard input",
+            got="something else",
+            mend="Give a command after --: qualify shell -- true",
+        )
+    tree = tree.resolve()
+    kept = (folder or tree / "evidence").resolve()
+    made = pipeline.prepare(tree, kept, _stages(tree), python=python, room=room)
+    with pipeline.visited(tree, made, where) as (opened, suites):
+        if not command:
+            raise typer.Exit(opened.shell(cwd=suites))
+        done = opened.run(command, cwd=suites, timeout=SHELL_SECONDS)
+    sys.stdout.write(done.stdout)
+    sys.stderr.write(done.stderr)
+    raise typer.Exit(done.status if done.status >= 0 else 128 - done.status)
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import socket
 import threading
 import time
@@ -15,9 +16,9 @@ import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
 
-from qualify import owner
-from qualify.engine import Engine
-from qualify.errors import EngineError, RoomError
+from qualify import owner, process
+from qualify.engine import Engine, RoomKind
+from qualify.errors import EngineError, HostError, RoomError
 from qualify.process import Completed
 
 OWNER_LABEL = "qualify.room-owner"
@@ -110,6 +111,21 @@ class Container:
             seconds=seconds,
             timed_out=status in (124, 137) and seconds >= timeout,
         )
+
+    def attach(self, argv: Sequence[str]) -> int:
+        """Through the engine's own program: the terminal is its work."""
+        assert self._container is not None
+        kind, endpoint = self._engine.kind.value, self._engine.endpoint
+        words = ["docker", "--host", endpoint]
+        if self._engine.kind is RoomKind.PODMAN:
+            words = ["podman", "--url", endpoint]
+        if shutil.which(kind) is None:
+            raise HostError(
+                f"{kind} has no program on PATH, which a shell needs",
+                mend="Install it, or give a command after --: qualify shell -- true",
+            )
+        enter = ["exec", "--interactive", "--tty", "--user", "1000"]
+        return process.attach([*words, *enter, self._container.id, *argv])
 
     def died(self) -> str:
         """Why the room is dead, or ""."""

@@ -12,6 +12,8 @@ import datetime
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -31,11 +33,11 @@ from qualify import (
 )
 from qualify.build import Wheel
 from qualify.claim import Asked, Question, Verdict
-from qualify.errors import BuildError, EvidenceError, HostError, InputError
+from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
 from qualify.gate import Inputs
 from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load, read_waivers
 from qualify.process import Completed
-from qualify.room import RoomSpec, open_room
+from qualify.room import Room, RoomSpec, open_room
 from qualify.stage import Output, Stages
 from qualify.verdict import decide
 from qualify.wheelhouse import Closure
@@ -152,6 +154,24 @@ def bench(
         folder = opened.put(tree / "bench")
         words = [opened.python, f"{folder}/run.py", *(["--json"] if as_json else [])]
         return opened.run(words, timeout=BENCH_SECONDS)
+
+
+@contextmanager
+def visited(tree: Path, made: Prepared, name: str) -> Iterator[tuple[Room, str]]:
+    """A fresh room, the one called `name` or the first, as a gate finds it; removed afterwards.
+
+    Yields it with the folder in it that has the suites of `tree`, all of them.
+    """
+    named = [spec for spec in made.rooms if name in ("", spec.facts.name)]
+    if not named:
+        known = ", ".join(spec.facts.name for spec in made.rooms)
+        raise InputError("unknown room", expected=known, got=repr(name))
+    with open_room(named[0]) as opened:
+        installed = opened.install([wheel.path for wheel in made.wheels])
+        if not installed.ok:
+            said = (installed.stderr or installed.stdout).strip()
+            raise RoomError(f"the wheels do not install: {said[-800:]}")
+        yield opened, opened.put(tree / "tests" / "gates")
 
 
 def find_interpreter(python: str) -> interpreter.Interpreter:

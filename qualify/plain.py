@@ -71,6 +71,9 @@ class Plain:
         """Run `argv` with nothing in its environment but PATH."""
         return process.run(argv, env={"PATH": "/usr/bin:/bin"}, stdin=stdin, timeout=timeout)
 
+    def attach(self, argv: Sequence[str]) -> int:
+        return process.attach(argv, env={"PATH": "/usr/bin:/bin"})
+
     def died(self) -> str:
         return "" if self._open and self._folder.is_dir() else "it is not open"
 

@@ -104,6 +104,19 @@ def _rest(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
         return late.stdout or b"", late.stderr or b""
 
 
+def attach(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> int:
+    """Run `argv` on our own terminal to its end, and return its status. Ctrl-C is for it alone."""
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        return subprocess.call(tuple(argv), env=dict(env) if env is not None else None)
+    except FileNotFoundError as error:
+        raise HostError(
+            f"cannot start {argv[0]}", expected="a program on PATH", got=str(error)
+        ) from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def start(argv: Sequence[str | os.PathLike[str]]) -> subprocess.Popen[bytes]:
     """Start a companion that lives until its standard input is closed, as it is when we die.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 import posixpath
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -97,6 +98,8 @@ class Walls(Protocol):
         self, argv: Sequence[str], *, user: str, stdin: bytes, timeout: float
     ) -> Completed: ...
 
+    def attach(self, argv: Sequence[str]) -> int: ...
+
     def died(self) -> str: ...
 
     def close(self) -> None: ...
@@ -143,13 +146,22 @@ class Room:
         """
         if reason := self._walls.died():
             raise RoomError(f"room {self.facts.name} is dead: {reason}")
-        pairs = {**self._environment, **(env or {})}
-        clean = ["/usr/bin/env", "-i", "-C", self._inside(cwd or "")]
-        clean += [f"{name}={value}" for name, value in pairs.items()]
+        clean = self._clean(env or {}, cwd or "")
         done = self._walls.execute([*clean, *argv], user=user, stdin=stdin, timeout=timeout)
         if reason := self._walls.died():
             raise RoomError(f"room {self.facts.name} died while {argv[0]} ran: {reason}")
         return msgspec.structs.replace(done, argv=tuple(argv))
+
+    def shell(self, *, cwd: str) -> int:
+        """A shell inside on this terminal, as the unprivileged user; returns its status."""
+        more = {"TERM": os.environ.get("TERM", "dumb"), "PS1": f"{self.facts.name}:\\w$ "}
+        return self._walls.attach([*self._clean(more, cwd), "/bin/bash", "--norc", "-i"])
+
+    def _clean(self, env: Mapping[str, str], cwd: str) -> list[str]:
+        """What stands before a command so that it has a clean environment."""
+        pairs = {**self._environment, **env}
+        words = ["/usr/bin/env", "-i", "-C", self._inside(cwd)]
+        return [*words, *(f"{name}={value}" for name, value in pairs.items())]
 
     def install(self, wheels: Sequence[Path], *, timeout: float = 300) -> Completed:
         """pip install --no-index the wheels into the room's environment, from source never.

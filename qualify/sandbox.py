@@ -146,12 +146,17 @@ class Sandbox:
 
     def execute(self, argv: Sequence[str], *, user: str, stdin: bytes, timeout: float) -> Completed:
         """Run `argv` inside; `user` makes no difference, see the module's docstring."""
+        env = {"PATH": os.defpath}
+        return process.run(self._entered(argv), env=env, stdin=stdin, timeout=timeout)
+
+    def attach(self, argv: Sequence[str]) -> int:
+        return process.attach(self._entered(argv), env={"PATH": os.defpath})
+
+    def _entered(self, argv: Sequence[str]) -> list[str]:
         enter = ["nsenter", f"--target={self._pid}", "--preserve-credentials"]
         enter += [f"--{name}" for name in ("user", "mount", "pid", "net", "ipc", "uts", "cgroup")]
         drop = ["/usr/bin/setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
-        return process.run(
-            [*enter, "--", *drop, *argv], env={"PATH": os.defpath}, stdin=stdin, timeout=timeout
-        )
+        return [*enter, "--", *drop, *argv]
 
     def died(self) -> str:
         """Why the room is dead, or ""."""

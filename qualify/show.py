@@ -127,12 +127,13 @@ def _verdict(verdict: Verdict, records: Path | None) -> RenderableType:
     if records is not None:
         parts.append(Text(f"records: {records}/<record>*.json", style="dim"))
     parts.append(Text())
-    for (gate, check, layer, owner, what, mend), rooms in _grouped(verdict.reasons).items():
-        place = check or (f"gate {gate}" if gate is not None else "cell")
+    for first, rooms in _grouped(verdict.reasons):
+        place = first.check or (f"gate {first.gate}" if first.gate is not None else "cell")
         line = Text("refused ", style="red")
         line.append(place, style="bold")
-        line.append(f" [{layer}, {owner}]" + (f" in {', '.join(rooms)}" if rooms else ""))
-        parts += [line, Text(f"    {what}"), Text(f"    mend: {mend}")]
+        line.append(f" [{first.layer.value}, {first.owner}]")
+        line.append(f" in {', '.join(rooms)}" if rooms else "")
+        parts += [line, Text(f"    {first.what}"), Text(f"    mend: {first.mend}")]
     word, style = ("CLAIM", "bold green") if verdict.claim else ("REFUSED", "bold red")
     kinds = sorted({row.kind.value for row in verdict.rows if row.kind is not None})
     end = Text(f"{word} ", style=style)
@@ -158,16 +159,14 @@ def _cells(row: Row, rare: list[str]) -> list[str]:
     return [name, row.room, *map(str, counts), where]
 
 
-def _grouped(
-    reasons: tuple[Reason, ...],
-) -> dict[tuple[int | None, str, str, str, str, str], list[str]]:
-    """The same reason in several rooms is said once."""
-    found: dict[tuple[int | None, str, str, str, str, str], list[str]] = {}
+def _grouped(reasons: tuple[Reason, ...]) -> list[tuple[Reason, list[str]]]:
+    """The same reason in several rooms is said once, with the mend of the first."""
+    found: dict[tuple[object, ...], tuple[Reason, list[str]]] = {}
     for r in reasons:
-        rooms = found.setdefault((r.gate, r.check, r.layer.value, r.owner, r.what, r.mend), [])
+        _, rooms = found.setdefault((r.gate, r.check, r.layer, r.owner, r.what), (r, []))
         if r.room and r.room not in rooms:
             rooms.append(r.room)
-    return found
+    return list(found.values())
 
 
 def _record(record: Record) -> RenderableType:

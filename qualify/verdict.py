@@ -319,7 +319,8 @@ class _Court:
             self.refuse(
                 self.gates.layer(check.id),
                 what,
-                f"to see it again, in the room: {check.command}",
+                f"to see it again: qualify shell --python {record.predicate.cell.python} --room "
+                f"{record.predicate.room.kind.value} --in {room} -- {check.command}",
                 gate=record.predicate.gate,
                 check=check.id,
                 room=room,

@@ -24,7 +24,7 @@ def qualify(*words: str | Path, cwd: Path | None = None) -> Completed:
 
 def test_help_names_every_command() -> None:
     text = qualify("--help").stdout
-    for command in ("run", "decide", "show", "schema", "doctor"):
+    for command in ("run", "shell", "decide", "show", "schema", "doctor"):
         assert command in text
 
 

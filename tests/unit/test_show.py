@@ -46,7 +46,8 @@ def test_a_refusal_names_check_layer_owner_and_mend(tmp_path: Path) -> None:
     expected = "refused gate0.firmware.two [firmware, firmware team] in debian12, debian13"
     assert text.count(expected) == 1
     assert "failed: why" in text
-    assert "in the room: python -m pytest gate0.firmware.two" in text
+    mend = "qualify shell --python 3.11 --room docker --in debian12 -- python -m"
+    assert f"{mend} pytest gate0.firmware.two" in text
 
 
 def test_markup_in_a_message_is_text(tmp_path: Path) -> None:
