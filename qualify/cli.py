@@ -2,7 +2,8 @@
 
 Exit status: 0 for a claim (and for what only shows), 1 for a refusal, that of
 `qualify.errors` where something could not be found out, 70 for a fault of this program,
-130 and 143 after an interrupt. An error is a JSON object too where `--json` was asked for.
+128 and the signal's number after one that stops it (130 after Ctrl-C). An error is a JSON
+object too where `--json` was asked for.
 """
 
 from __future__ import annotations
@@ -237,14 +238,20 @@ class _Stopped(BaseException):
 
 @contextlib.contextmanager
 def _stopping() -> Iterator[None]:
-    """The first SIGINT or SIGTERM unwinds; while that cleans up, more of them are ignored."""
+    """The first signal to stop unwinds; while that cleans up, more of them are ignored.
+
+    A terminal that is closed is one, unless nohup said that it shall not be.
+    """
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:
-        for either in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(either, signal.SIG_IGN)
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
         raise _Stopped(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in numbers:
         signal.signal(number, stop)
     yield
 

@@ -159,7 +159,7 @@ def test_doctor_says_what_there_is() -> None:
     assert done.status == (12 if lacking else 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_unwinds_with_its_status(number: signal.Signals) -> None:
     """Cleanup runs to its end although the signal comes twice."""
     code = (
