@@ -29,6 +29,22 @@ from qualify.progress import Teller
 from qualify.stage import Stages, cache_root
 from qualify.verdict import decide as decide_verdict
 
+
+def _open_streams() -> None:
+    """A standard stream that is closed goes nowhere, and no file takes its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+
+
+def _folder(text: str) -> Path:
+    if not text:
+        raise InputError("--evidence", expected="a folder", got="an empty word")
+    return Path(text)
+
+
+_open_streams()  # before anybody asks what they are
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 PIPE_COLUMNS = 200  # nobody's terminal bounds a pipe, and a name that is cut can't be searched
 out = Console(
@@ -39,6 +55,7 @@ out = Console(
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 SHELL_SECONDS = 3600
+WRONG_USE = 2  # typer says on standard error what is wrong, and leaves with this
 FAULT_OF_OURS = 70  # sysexits.h: internal software error
 
 Json = Annotated[bool, typer.Option("--json", help="print JSON instead of tables")]
@@ -47,7 +64,13 @@ Python = Annotated[str, typer.Option(help="Python version of the cell, such as 3
 Room = Annotated[str, typer.Option(help="auto, docker, podman, sandbox or plain")]
 Tree = Annotated[Path, typer.Option(help="the checkout", exists=True, file_okay=False)]
 Folder = Annotated[
-    Path | None, typer.Option("--evidence", help="the evidence folder [default: TREE/evidence]")
+    Path | None,
+    typer.Option(
+        "--evidence",
+        parser=_folder,
+        metavar="FOLDER",
+        help="the evidence folder [default: TREE/evidence]",
+    ),
 ]
 
 
@@ -266,6 +289,11 @@ def main() -> None:
             _print_json({"error": str(error), "status": error.exit_status})
         err.print(f"error: {error}", markup=False)
         sys.exit(error.exit_status)
+    except SystemExit as left:
+        if left.code == WRONG_USE and "--json" in sys.argv:
+            said = "the command line is wrong; standard error says how"
+            _print_json({"error": said, "status": WRONG_USE})
+        raise
     except Exception as error:
         if "--json" in sys.argv:
             _print_json({"error": repr(error), "status": FAULT_OF_OURS})

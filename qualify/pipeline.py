@@ -260,16 +260,16 @@ def run_gate(inputs: Inputs, folder: Path, stages: Stages) -> None:
     if found is None:
         with stages.announced(name):
             made = gate.run(inputs)
-        found = evidence.write(folder, made)
-        index.append(
-            folder,
-            record=found,
-            key=inputs.key,
-            cell=inputs.cell.id,
-            room=inputs.room.facts.name,
-            gate=inputs.gate.number,
-            now=made.predicate.finished,
-        )
+            found = evidence.write(folder, made)
+            index.append(
+                folder,
+                record=found,
+                key=inputs.key,
+                cell=inputs.cell.id,
+                room=inputs.room.facts.name,
+                gate=inputs.gate.number,
+                now=made.predicate.finished,
+            )
     stages.timings.append(
         Output(
             name=name,

@@ -241,3 +241,21 @@ def test_a_fault_of_ours_is_no_verdict(
         "error": "ZeroDivisionError('ours')",
         "status": 70,
     }
+
+
+@pytest.mark.parametrize("words", [("run", "--nope"), ("decide",)])
+def test_a_wrong_command_line_is_json_too(words: tuple[str, ...]) -> None:
+    done = qualify(*words, "--json")
+    assert done.status == json.loads(done.stdout)["status"] == 2
+    assert "Error" in done.stderr
+
+
+def test_an_empty_evidence_folder_is_refused(tmp_path: Path) -> None:
+    done = qualify("decide", "--cell", "x", "--evidence", "", cwd=tmp_path)
+    assert (done.status, list(tmp_path.iterdir())) == (11, [])
+    assert "--evidence: expected a folder" in done.stderr
+
+
+def test_closed_streams_change_no_status() -> None:
+    words = f"exec {sys.executable} -m qualify schema <&- >&- 2>&-"
+    assert run(["sh", "-c", words]).status == 0
