@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -245,7 +246,7 @@ from pathlib import Path
 from qualify import engine, images, layers
 from qualify.stage import Stages
 image = images.load(Path("containers/images.toml")).room[0]
-image = msgspec.structs.replace(image, name="never-made")
+image = msgspec.structs.replace(image, name=sys.argv[2])
 with engine.choose("docker").open_client(600) as client:
     layers.base_image(Stages(Path(sys.argv[1]), keep_free=0), client, image)
 """
@@ -256,7 +257,7 @@ with engine.choose("docker").open_client(600) as client:
 def test_a_base_system_that_is_interrupted_leaves_no_mount(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    words = [sys.executable, "-c", MAKE_BASE, str(tmp_path)]
+    words = [sys.executable, "-c", MAKE_BASE, str(tmp_path), f"never-made-{secrets.token_hex(4)}"]
     with subprocess.Popen(words, cwd=TREE, stderr=subprocess.PIPE) as child:
         # Its mounts are seen by somebody: by itself, or by us too.
         while not any(str(tmp_path) in mounts_of(pid) for pid in descendants(child.pid)):

@@ -139,7 +139,8 @@ class Lab:
         self.gates = msgspec.structs.replace(
             gates, gates=(health, *gates.gates[1:]), cell_facts=facts
         )
-        self.cell = load(TREE / "matrix" / "cells.toml", Cells).cells[0]
+        cells = load(TREE / "matrix" / "cells.toml", Cells)
+        self.cell = cells.for_python(pipeline.OWN_PYTHON)
         self.images: tuple[str, ...] = ()  # those of the rooms, unless a test says others
         self.asked: list[Asked] = []
 

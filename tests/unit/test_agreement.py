@@ -23,7 +23,9 @@ field = pytest.mark.parametrize(("field", "detail", "layer"), FIELDS)
 def the_reason(verdict: Verdict) -> Reason:
     """The one thing that two rooms have against the claim."""
     assert not verdict.claim
-    assert len({msgspec.structs.replace(reason, room="") for reason in verdict.reasons}) == 1
+    assert (
+        len({msgspec.structs.replace(reason, room="", mend="") for reason in verdict.reasons}) == 1
+    )
     return verdict.reasons[0]
 
 
