@@ -85,9 +85,9 @@ uint64_t Device::advance(emu_queue_kind kind, uint64_t ready, const Work& work) 
   counters_.launches += work.launch ? 1 : 0;
   counters_.bytes_to_device += work.bytes_to_device;
   counters_.bytes_from_device += work.bytes_from_device;
-  counters_.matrix_ticks += work.cost.matrix_ticks;
-  counters_.vector_ticks += work.cost.vector_ticks;
-  counters_.memory_ticks += work.cost.memory_ticks;
+  counters_.matrix_ticks += work.cost.total.matrix;
+  counters_.vector_ticks += work.cost.total.vector;
+  counters_.memory_ticks += work.cost.total.memory;
   counters_.copy_ticks += work.copy_ticks;
   if (kind == EMU_QUEUE_COMPUTE) counters_.busy_ticks += work.ticks;
   const uint64_t passed = std::max(engine_ticks_[0], engine_ticks_[1]) - before;

@@ -44,6 +44,7 @@ bool Block::run(uint64_t linear_index) {
   ticks_before_ += ticks;
   ticks = 0;
   std::memset(unit_ticks, 0, sizeof unit_ticks);
+  memory_bytes = 0;
   if (ended_early()) return false;
   if (const uint32_t bytes = program.clear_bytes(); bytes != 0) {
     std::memset(file_, 0, bytes);

@@ -32,7 +32,7 @@ class Block {
   Block(const Program& program, const AddressSpace& space, const uint32_t grid[3], std::span<const std::byte> args,
         const Limits& limits, bool streaming, RegisterFile& file);
 
-  /* False if the block faulted. `ticks` and `unit_ticks` are those of this block. */
+  /* False if the block faulted. `ticks`, `unit_ticks` and `memory_bytes` are those of this block. */
   bool run(uint64_t linear_index);
 
   template <class T>
@@ -45,6 +45,7 @@ class Block {
 
   void charge(const Step* step, uint64_t lanes) {
     charge_ticks(step, step->fixed_ticks + (lanes * step->lane_quarters + 4 * kLanesPerTick - 1) / (4 * kLanesPerTick));
+    if (step->unit == Unit::memory) memory_bytes += lanes * step->bytes;
   }
   void charge_ticks(const Step* step, uint64_t n) {
     ticks += n;
@@ -70,6 +71,7 @@ class Block {
 
   uint64_t ticks = 0;
   uint64_t unit_ticks[kUnits] = {};
+  uint64_t memory_bytes = 0;
   Fault fault;
 
   /* kStep copies of each uniform operand. */

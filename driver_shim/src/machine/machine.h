@@ -44,14 +44,22 @@ struct Fault {
   char cause[256] = "";     /* one sentence: what happened, expected against got */
 };
 
-/* Device ticks of one launch. `ticks` is how long the launch takes: launch cost, then the busiest of the machine's
- * cores (block b runs on core b mod cores; all blocks of an ordered program on one). The other three are summed over
- * all cores, so a unit's utilisation is matrix_ticks / (cores * ticks). */
+/* By what an instruction keeps busy. */
+struct UnitTicks {
+  uint64_t matrix = 0;
+  uint64_t vector = 0;
+  uint64_t memory = 0;
+};
+
+/* Cycles of one launch. `ticks` is how long the launch takes: launch cost, then the busiest of the machine's
+ * cores (block b runs on core b mod cores; all blocks of an ordered program on one). `total` is summed over
+ * all cores, so a unit's utilisation is total.matrix / (cores * ticks). `busiest` is of the busiest core, the first of
+ * equals: what of `ticks` it leaves is launch cost and the clearing of registers. */
 struct Cost {
   uint64_t ticks = 0;
-  uint64_t matrix_ticks = 0;
-  uint64_t vector_ticks = 0;
-  uint64_t memory_ticks = 0;
+  UnitTicks total;
+  UnitTicks busiest;
+  uint64_t memory_bytes = 0; /* of the lanes of all loads and stores, those masked off included, as they are charged */
 };
 
 /* What ends a launch that is not done. The flag and the host's clock are looked at between instructions. */

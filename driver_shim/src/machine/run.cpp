@@ -23,21 +23,43 @@ uint64_t now() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
 }
 
-struct Tally {
-  uint64_t core[kCores] = {};
+struct Core {
+  uint64_t ticks = 0;
   uint64_t unit[kUnits] = {};
+
+  void add(uint64_t more, const uint64_t units[kUnits]) {
+    ticks += more;
+    for (uint32_t u = 0; u < kUnits; ++u) unit[u] += units[u];
+  }
+  UnitTicks units() const {
+    const auto of = [this](Unit which) { return unit[static_cast<unsigned>(which)]; };
+    return {of(Unit::matrix), of(Unit::vector), of(Unit::memory)};
+  }
+};
+
+struct Tally {
+  Core core[kCores];
   uint64_t total = 0;
+  uint64_t memory_bytes = 0;
 
   /* Blocks in order are all on one core's account: none begins before the one before it has ended. */
   void add(uint64_t index, const Block& block) {
     total += block.ticks;
-    core[block.program.ordered() ? 0 : index % kCores] += block.ticks;
-    for (uint32_t u = 0; u < kUnits; ++u) unit[u] += block.unit_ticks[u];
+    memory_bytes += block.memory_bytes;
+    core[block.program.ordered() ? 0 : index % kCores].add(block.ticks, block.unit_ticks);
   }
   void add(const Tally& other) {
     total += other.total;
-    for (uint32_t c = 0; c < kCores; ++c) core[c] += other.core[c];
-    for (uint32_t u = 0; u < kUnits; ++u) unit[u] += other.unit[u];
+    memory_bytes += other.memory_bytes;
+    for (uint32_t c = 0; c < kCores; ++c) core[c].add(other.core[c].ticks, other.core[c].unit);
+  }
+  const Core& busiest() const {
+    return *std::max_element(core, core + kCores, [](const Core& a, const Core& b) { return a.ticks < b.ticks; });
+  }
+  Core all() const {
+    Core sum;
+    for (const Core& one : core) sum.add(one.ticks, one.unit);
+    return sum;
   }
 };
 
@@ -83,10 +105,10 @@ class Launch {
   }
 
   bool finish(Cost& cost, Fault& fault) const {
-    cost.ticks = kLaunchTicks + *std::max_element(tally_.core, tally_.core + kCores);
-    cost.vector_ticks = tally_.unit[static_cast<unsigned>(Unit::vector)];
-    cost.matrix_ticks = tally_.unit[static_cast<unsigned>(Unit::matrix)];
-    cost.memory_ticks = tally_.unit[static_cast<unsigned>(Unit::memory)];
+    cost.ticks = kLaunchTicks + tally_.busiest().ticks;
+    cost.total = tally_.all().units();
+    cost.busiest = tally_.busiest().units();
+    cost.memory_bytes = tally_.memory_bytes;
     if (fault_block_.load() != kNone) {
       fault = fault_;
       return false;

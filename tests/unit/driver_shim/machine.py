@@ -44,6 +44,10 @@ class CCost(c.Structure):
         ("matrix_ticks", c.c_uint64),
         ("vector_ticks", c.c_uint64),
         ("memory_ticks", c.c_uint64),
+        ("busiest_matrix_ticks", c.c_uint64),
+        ("busiest_vector_ticks", c.c_uint64),
+        ("busiest_memory_ticks", c.c_uint64),
+        ("memory_bytes", c.c_uint64),
     ]
 
 
@@ -61,6 +65,8 @@ class Cost:
     matrix_ticks: int
     vector_ticks: int
     memory_ticks: int
+    busiest: tuple[int, int, int] = (0, 0, 0)  # matrix, vector, memory of the busiest core
+    memory_bytes: int = 0
 
 
 # Where the addresses of a process's contexts begin (address_bits of machine.toml): of its fourth
@@ -162,7 +168,14 @@ class Machine:
             )
         finally:
             self._unload(program)
-        spent = Cost(cost.ticks, cost.matrix_ticks, cost.vector_ticks, cost.memory_ticks)
+        spent = Cost(
+            cost.ticks,
+            cost.matrix_ticks,
+            cost.vector_ticks,
+            cost.memory_ticks,
+            (cost.busiest_matrix_ticks, cost.busiest_vector_ticks, cost.busiest_memory_ticks),
+            cost.memory_bytes,
+        )
         if good:
             return spent, None
         return spent, Fault(fault.status, fault.address, fault.instruction, fault.cause.decode())

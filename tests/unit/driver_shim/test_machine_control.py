@@ -347,6 +347,31 @@ def test_cores_share_the_blocks(machine: Machine) -> None:
         assert cost.vector_ticks == blocks * one
 
 
+@pytest.mark.parametrize(("blocks", "threads"), [(1, 1), (11, 1), (100, 1), (2000, 3)])
+def test_the_busiest_core_s_units_are_the_launch(
+    machine: Machine, blocks: int, threads: int
+) -> None:
+    """Blocks that differ: block i loads i times. What the launch took is its busiest core's."""
+    lines = [
+        f"const.i64 s1, {BASE + 65536}",
+        "block s0, 0",
+        "loop s2, s0",
+        "load.f32 v0, s1",
+        "end",
+    ]
+    binary = machine.assemble("\n".join([".lanes 64", *lines, "exit"]))
+    cost, fault = machine.run(binary, Memory(), grid=(blocks, 1, 1), threads=threads)
+    assert fault is None
+    cores, rule = COSTS["compute"]["cores"], COSTS["cost"]["memory"]
+    loads = [sum(range(core, blocks, cores)) for core in range(cores)]
+    one = rule["fixed"] + rule["per_lane"]
+    matrix, vector, memory = cost.busiest
+    assert matrix == 0 and memory == max(loads) * one
+    assert cost.ticks == COSTS["cost"]["launch"] + vector + memory
+    assert cost.memory_ticks == sum(loads) * one
+    assert cost.memory_bytes == sum(loads) * 64 * 4
+
+
 def test_cleared_registers_take_time(machine: Machine) -> None:
     """A block that starts with cleared registers does as much as one that moves them."""
     memory, lanes = Memory(pages=2), 4096
