@@ -41,14 +41,41 @@ CONSTANTS = [
     ("uint32_t", "kCores", "compute.cores"),
     ("uint64_t", "kCopyFixedTicks", "cost.copy.fixed"),
     ("uint64_t", "kCopyBytesPerTick", "cost.copy.bytes_per_tick"),
-    ("double", "kIdleWatts", "power.modes.0.idle_watts"),
-    ("double", "kBusyWatts", "power.modes.0.busy_watts"),
     ("double", "kAmbientCelsius", "power.ambient_celsius"),
     ("double", "kCelsiusPerWatt", "power.celsius_per_watt"),
     ("double", "kUtilisationSeconds", "power.utilisation_seconds"),
     ("double", "kThermalSeconds", "power.thermal_seconds"),
+    ("double", "kThrottleStartCelsius", "thermal.start_celsius"),
+    ("double", "kThrottleStopCelsius", "thermal.stop_celsius"),
+    ("uint32_t", "kLowestClockPercent", "thermal.lowest_clock_percent"),
+    ("double", "kMemoryHigh", "memory_pressure.high"),
+    ("double", "kMemoryCritical", "memory_pressure.critical"),
     ("const char*", "kStepping", "stepping.0.name"),
 ]
+POWER_MODE = [
+    ("const char*", "name"),
+    ("uint32_t", "clock_percent"),
+    ("double", "idle_watts"),
+    ("double", "busy_watts"),
+]
+
+
+def literal(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def power_modes(modes: list[dict[str, object]]) -> list[str]:
+    """`modes` as a struct and an array of it, in their order."""
+    fields = " ".join(f"{kind} {name};" for kind, name in POWER_MODE)
+    rows = [
+        "  {" + ", ".join(literal(mode[name]) for _, name in POWER_MODE) + "}," for mode in modes
+    ]
+    return [
+        f"struct PowerMode {{ {fields} }};",
+        "inline constexpr PowerMode kPowerModes[] = {",
+        *rows,
+        "};",
+    ]
 
 
 def main() -> None:
@@ -67,8 +94,11 @@ def main() -> None:
                 value = value[int(key)] if key.isdigit() else value[key]
             except (KeyError, IndexError):
                 sys.exit(f"{source}: expected key {path}, got none at '{key}'")
-        text = f'"{value}"' if isinstance(value, str) else str(value)
-        lines.append(f"inline constexpr {kind} {name} = {text};")
+        lines.append(f"inline constexpr {kind} {name} = {literal(value)};")
+    try:
+        lines += power_modes(machine["power"]["modes"])
+    except KeyError as error:
+        sys.exit(f"{source}: expected key power.modes with its fields, got none at {error}")
     lines.append("}")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("\n".join(lines) + "\n")

@@ -47,7 +47,7 @@ constexpr bool interfaces_meet(uint32_t client, uint32_t device) {
  *   reply: `value` and `count` of Reply, then the payload, then descriptors. */
 enum class RequestKind : uint32_t {
   device_info = 1,      //                                    -> payload emu_device_info
-  telemetry = 2,        //                                    -> payload emu_telemetry
+  telemetry = 2,        //                                    -> payload emu_telemetry of 1.0, kTelemetryBytes long
   context_create = 3,   // value: which one of its process        -> value: context
   context_destroy = 4,  // context
   memory_alloc = 5,     // context, bytes                     -> value: address
@@ -62,8 +62,11 @@ enum class RequestKind : uint32_t {
   fault = 14,           // context                            -> payload emu_error
   activity_enable = 15, // context, value: 0 or 1
   activity_read = 16,   // context, value: capacity           -> value: dropped, count, payload emu_activity[count]
+  telemetry_more = 17,  //                                    -> payload emu_telemetry, all of it
+  power_mode = 18,      // value: index                       -> payload emu_power_mode
+  set_power_mode = 19,  // value: index
 };
-constexpr uint32_t kRequestKinds = 16;
+constexpr uint32_t kRequestKinds = 19;
 
 struct Request {
   uint32_t kind;
@@ -90,7 +93,9 @@ static_assert(sizeof(Reply) == 672 && offsetof(Reply, cause) == 32);
 // Payloads are structs of driver.h. A client takes a payload of exactly its size, and one of an older minor is served:
 // these numbers stay while the major does, and what is new gets a request of its own.
 static_assert(sizeof(emu_error) == 736 && sizeof(emu_device_info) == 488);
-static_assert(sizeof(emu_telemetry) == 152 && sizeof(emu_memory_info) == 32);
+constexpr size_t kTelemetryBytes = 152;
+static_assert(offsetof(emu_telemetry, spent_matrix_ticks) == kTelemetryBytes && sizeof(emu_memory_info) == 32);
+static_assert(sizeof(emu_telemetry) == 336 && sizeof(emu_power_mode) == 48);
 static_assert(sizeof(emu_activity) == 152 && sizeof(emu_timestamp) == 16);
 
 constexpr size_t kMaxPayload = 64 * 1024;

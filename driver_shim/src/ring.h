@@ -46,7 +46,7 @@ struct Command {
   uint64_t offset;
   uint64_t length;
   uint32_t grid[3];
-  uint32_t reserved;
+  uint32_t submitted;   // when, as `stamp` gives it; 0: the client does not say
 };
 static_assert(sizeof(Command) == 64 && std::is_trivially_copyable_v<Command>);
 
@@ -75,6 +75,14 @@ inline uint64_t monotonic_ns() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return uint64_t(now.tv_sec) * 1000000000u + uint64_t(now.tv_nsec);
+}
+
+/* The host's clock in steps of 512 ns, never 0. */
+inline uint32_t stamp(uint64_t ns) { return uint32_t(ns >> 8) | 1; }
+/* Nanoseconds from a stamp to `now`, where that is less than 9 minutes (half a round of the stamp); else 0. */
+inline uint64_t since(uint32_t stamped, uint64_t now) {
+  const uint32_t steps = stamp(now) - stamped;
+  return int32_t(steps) < 0 ? 0 : uint64_t(steps) << 8;
 }
 
 /* Shared futex on the low half of a timeline. */

@@ -141,6 +141,15 @@ CASE(node_of_another_version) {
   SAYS(last_error().cause, std::to_string(EMU_DRIVER_INTERFACE_MAJOR) + "." + std::to_string(EMU_DRIVER_INTERFACE_MINOR));
 }
 
+CASE(node_of_an_older_minor) {
+  const Served device({"--interface", std::to_string(EMU_DRIVER_INTERFACE - 1)});
+  emu_device* opened = nullptr;
+  REFUSED(EMU_ERROR_VERSION, api->device_open(0, &opened));
+  const std::string major = std::to_string(EMU_DRIVER_INTERFACE_MAJOR) + ".";
+  SAYS(last_error().cause, major + std::to_string(EMU_DRIVER_INTERFACE_MINOR - 1));
+  SAYS(last_error().cause, major + std::to_string(EMU_DRIVER_INTERFACE_MINOR));
+}
+
 CASE(node_of_a_newer_minor) {
   const Served device({"--interface", std::to_string(EMU_DRIVER_INTERFACE + 3)});
   Setup setup;
@@ -208,6 +217,8 @@ CASE(emud_refuses_bad_options) {
   refuses({"--node", "/tmp/device"}, "ends in a number");
   refuses({"--node", node(), "--memory", "12x"}, "--memory: expected a number");
   refuses({"--node", node(), "--threads", "0"}, "--threads");
+  refuses({"--node", node(), "--power-mode", "turbo"}, "--power-mode: expected one of nominal, eco, boost, got 'turbo'");
+  refuses({"--node", node(), "--ambient", "hot"}, "--ambient: expected a temperature");
   refuses({"--node", node(), "more"}, "more");
   refuses({"--frobnicate"}, "--frobnicate");
   const Ended group = run_emud({"--node", node(), "--group", "no-such-group"});

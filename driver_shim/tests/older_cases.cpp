@@ -1,5 +1,5 @@
-/* A client of interface 1.0, by its bytes: what it asked and the sizes that it takes were fixed when it was built, so
- * nothing here comes from the headers of today. */
+/* Clients of interfaces 1.0 and 1.1, by their bytes: what they ask and the sizes that they take were fixed when they were
+ * built, so nothing here comes from the headers of today. */
 #include <sys/socket.h>
 
 #include "raw.h"
@@ -13,8 +13,8 @@ constexpr size_t kReplyBytes = 672;
 
 class OldClient {
  public:
-  OldClient() : socket_(connect_raw()) {
-    const uint64_t hello[2] = {0x31764f4c48554d45, 1000}; // "EMUHLOv1", interface 1.0
+  explicit OldClient(uint64_t interface_version) : socket_(connect_raw()) {
+    const uint64_t hello[2] = {0x31764f4c48554d45, interface_version}; // "EMUHLOv1"
     CHECK(send(socket_.get(), hello, sizeof hello, 0) == sizeof hello);
     std::byte welcome[512];
     CHECK(recv(socket_.get(), welcome, sizeof welcome, 0) == 272);
@@ -34,21 +34,22 @@ class OldClient {
     std::memcpy(head, reply, sizeof head);
     CHECK(head[0] == kind && head[1] == 0); // its status
     if (out != nullptr) std::memcpy(out, reply + 16, sizeof *out);
+    if (size_t(got) > kReplyBytes) std::memcpy(&payload_size_, reply + kReplyBytes, sizeof payload_size_);
     return size_t(got) - kReplyBytes;
   }
+  uint32_t payload_size() const { return payload_size_; } // what the last payload says of itself
 
  private:
   const Descriptor socket_;
+  uint32_t payload_size_ = 0;
 };
 
-} // namespace
-
-CASE(older_client) {
-  const Served device;
-  OldClient client;
+void is_served(uint64_t interface_version) {
+  OldClient client(interface_version);
   uint64_t context = 0, address = 0, queue = 0;
   CHECK(client.ask(1, 0, 0, 0, 0) == 488);          // device_info
   CHECK(client.ask(2, 0, 0, 0, 0) == 152);          // telemetry
+  CHECK(client.payload_size() == 152);
   CHECK(client.ask(3, 0, 0, 0, 0, &context) == 0);  // context_create
   CHECK(client.ask(5, context, 0, 0, 65536, &address) == 0);
   CHECK(address != 0 && address % 65536 == 0);
@@ -60,5 +61,27 @@ CASE(older_client) {
   CHECK(client.ask(13, context, queue, 0, 0) == 0); // queue_destroy
   CHECK(client.ask(6, context, address, 0, 0) == 0);
   CHECK(client.ask(4, context, 0, 0, 0) == 0);
+}
+
+} // namespace
+
+CASE(older_client) {
+  const Served device;
+  is_served(1000);
+  is_served(1001);
   emud_still_serves();
+}
+
+/* A library of before 1.2 has telemetry of 152 bytes: the rest is not written. */
+CASE(older_caller) {
+  Setup setup;
+  alignas(emu_telemetry) std::byte room[sizeof(emu_telemetry)];
+  std::memset(room, 0x5a, sizeof room);
+  const uint32_t size = 152;
+  std::memcpy(room, &size, sizeof size);
+  OK(api->device_telemetry(setup.device, reinterpret_cast<emu_telemetry*>(room)));
+  uint32_t given = 0;
+  std::memcpy(&given, room, sizeof given);
+  CHECK(given == 152);
+  for (size_t i = 152; i < sizeof room; ++i) CHECK(room[i] == std::byte{0x5a});
 }

@@ -2,6 +2,7 @@
 // gate, and turns what is thrown into a status and the thread's `last_error`.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <new>
 
@@ -35,12 +36,12 @@ void require(const void* pointer, const char* name) {
   }
 }
 
-// For structs that the caller sizes: smaller than the first version is a mistake.
+// For structs that the caller sizes: smaller than the first version, `first` bytes, is a mistake.
 template <typename T>
-void require_sized(const T* out, const char* name) {
+void require_sized(const T* out, const char* name, size_t first = sizeof(T)) {
   require(out, name);
-  if (out->size < sizeof(T)) {
-    fail(EMU_ERROR_INVALID_ARGUMENT, -1, text("%s: size is %u, expected at least %zu", name, out->size, sizeof(T)),
+  if (out->size < first) {
+    fail(EMU_ERROR_INVALID_ARGUMENT, -1, text("%s: size is %u, expected at least %zu", name, out->size, first),
          "Set `size` to sizeof of the struct before the call");
   }
 }
@@ -133,7 +134,7 @@ int32_t device_properties(int32_t device, emurt_device_properties* out) {
 
 int32_t device_telemetry(int32_t device, emurt_telemetry* out) {
   return call([&](Process& process) {
-    require_sized(out, "telemetry");
+    require_sized(out, "telemetry", offsetof(emurt_telemetry, spent_matrix_ticks));
     emu_telemetry in{};
     in.size = sizeof in;
     process.check(process.driver().device_telemetry(process.device(device), &in), device);
@@ -141,6 +142,25 @@ int32_t device_telemetry(int32_t device, emurt_telemetry* out) {
     emurt_telemetry telemetry;
     memcpy(&telemetry, &in, sizeof telemetry);
     give(telemetry, out);
+  });
+}
+
+int32_t power_mode_info(int32_t device, uint32_t index, emurt_power_mode* out) {
+  return call([&](Process& process) {
+    require_sized(out, "power mode");
+    emu_power_mode in{};
+    in.size = sizeof in;
+    process.check(process.driver().power_mode_info(process.device(device), index, &in), device);
+    static_assert(sizeof(emu_power_mode) == sizeof(emurt_power_mode), "the two structs have the same fields");
+    emurt_power_mode mode;
+    memcpy(&mode, &in, sizeof mode);
+    give(mode, out);
+  });
+}
+
+int32_t device_set_power_mode(int32_t device, uint32_t index) {
+  return call([&](Process& process) {
+    process.check(process.driver().device_set_power_mode(process.device(device), index), device);
   });
 }
 
@@ -441,6 +461,7 @@ const emurt_api table = {
     module_get, launch,
     activity_enable, activity_read, correlation_push, correlation_pop,
     memory_check,
+    power_mode_info, device_set_power_mode,
 };
 
 }  // namespace

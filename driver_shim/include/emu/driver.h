@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 #define EMU_DRIVER_INTERFACE_MAJOR 1
-#define EMU_DRIVER_INTERFACE_MINOR 1
+#define EMU_DRIVER_INTERFACE_MINOR 2
 #define EMU_DRIVER_INTERFACE (EMU_DRIVER_INTERFACE_MAJOR * 1000 + EMU_DRIVER_INTERFACE_MINOR)
 
 typedef enum emu_status {
@@ -92,11 +92,22 @@ typedef struct emu_device_info {
   char node[256];           /* path of the device node, or of the private socket */
 } emu_device_info;
 
+/* Why the cores run slower than the power mode says. */
+typedef enum emu_throttle { EMU_THROTTLE_NONE = 0, EMU_THROTTLE_THERMAL = 1 } emu_throttle;
+
+typedef enum emu_memory_pressure {
+  EMU_MEMORY_PRESSURE_NONE = 0,
+  EMU_MEMORY_PRESSURE_HIGH = 1,
+  EMU_MEMORY_PRESSURE_CRITICAL = 2
+} emu_memory_pressure;
+
+/* A device tick is 1 / clock_hertz of emu_device_info in every power mode; docs/telemetry.md says what each figure
+ * means. Counts are since emud started. */
 typedef struct emu_telemetry {
   uint32_t size;
   uint32_t contexts;
   uint32_t queues;
-  uint32_t power_mode;
+  uint32_t power_mode;      /* an index, see power_mode_info */
   uint64_t memory_used_bytes;
   uint64_t device_ticks;    /* of the device clock since emud started */
   uint64_t busy_ticks;
@@ -105,16 +116,59 @@ typedef struct emu_telemetry {
   uint64_t faults;
   uint64_t bytes_to_device;
   uint64_t bytes_from_device;
-  uint64_t matrix_ticks;
+  uint64_t matrix_ticks;    /* of launches, summed over the cores */
   uint64_t vector_ticks;
   uint64_t memory_ticks;
-  uint64_t copy_ticks;
+  uint64_t copy_ticks;      /* of both engines */
   uint64_t ecc_corrected;
   uint64_t ecc_uncorrected;
-  double clock_hertz;
+  double clock_hertz;       /* of the cores, now */
   double power_watts;
   double temperature_celsius;
+
+  /* Interface 1.2. What the compute engine spent its time on, launches by what their busiest core did: the seven add up
+   * to device_ticks. Idle may shrink: work that depends on nothing is placed where the engine stands. */
+  uint64_t spent_matrix_ticks;
+  uint64_t spent_vector_ticks;
+  uint64_t spent_memory_ticks;
+  uint64_t spent_control_ticks; /* starting launches, and clearing registers */
+  uint64_t spent_copy_ticks;    /* copies and fills of compute queues */
+  uint64_t spent_waiting_ticks; /* for a fence */
+  uint64_t spent_idle_ticks;
+  uint64_t copy_engine_ticks;   /* that the copy engine worked */
+
+  /* Bytes that went each way, and the ticks of the copies that took them; the ticks add up to copy_ticks. */
+  uint64_t bytes_on_device;
+  uint64_t to_device_ticks;
+  uint64_t from_device_ticks;
+  uint64_t on_device_ticks;
+  uint64_t program_bytes;       /* of the loads and stores of programs */
+
+  /* From when an engine found a command ready to start (first in its queue, its fences passed) to when it took it up, on
+   * the device clock; and from its submission to its start on the host's. Commands that take no time don't count. */
+  uint64_t queued_commands;
+  uint64_t queue_delay_ticks;   /* sum */
+  uint64_t queue_delay_most_ticks;
+  uint64_t queue_delay_ns;      /* sum, in steps of 512; only of 1.2 clients */
+  uint64_t queue_delay_most_ns;
+
+  uint64_t memory_peak_bytes;
+  uint64_t memory_largest_free_bytes;
+  uint32_t memory_pressure;     /* emu_memory_pressure */
+  uint32_t throttle;            /* emu_throttle, now */
+  uint64_t throttled_ticks;     /* that the compute engine worked while throttled */
+  uint64_t clock_changes;       /* of the cores: of power mode, or throttling */
 } emu_telemetry;
+
+/* One of the modes of spec/machine.toml. */
+typedef struct emu_power_mode {
+  uint32_t size;
+  uint32_t index;
+  char name[16];
+  uint64_t clock_hertz; /* of the cores */
+  double idle_watts;
+  double busy_watts;
+} emu_power_mode;
 
 typedef struct emu_memory_info {
   uint32_t size;
@@ -228,6 +282,12 @@ typedef struct emu_driver_api {
 
   /* Writes an emu_timestamp to `pointer` (8-byte aligned, in memory of host_alloc) when the queue gets here. */
   emu_status (*queue_timestamp)(emu_queue*, void* pointer, uint64_t correlation, uint64_t* sequence);
+
+  /* Interface 1.2. Power modes count from 0; past the last one it is EMU_ERROR_INVALID_ARGUMENT. A mode holds for the
+   * whole device, from the next command on. Only processes of the user that emud runs as may set it (who asks is told
+   * by the kernel, SO_PEERCRED): a private device's, always. Others get EMU_ERROR_PERMISSION. */
+  emu_status (*power_mode_info)(emu_device*, uint32_t index, emu_power_mode* out);
+  emu_status (*device_set_power_mode)(emu_device*, uint32_t index);
 } emu_driver_api;
 
 /* The only exported symbol. NULL when the library cannot serve `interface_version` (the caller's

@@ -46,7 +46,20 @@ emu_status device_info(emu_device* device, emu_device_info* out) {
 emu_status device_telemetry(emu_device* device, emu_telemetry* out) {
   return guarded([&] {
     const auto found = tables().devices.get(device);
-    give(found->connection.fetch<emu_telemetry>({uint32_t(RequestKind::telemetry), 0, 0, 0, 0, 0}), out);
+    give(found->connection.fetch<emu_telemetry>({uint32_t(RequestKind::telemetry_more), 0, 0, 0, 0, 0}), out);
+  });
+}
+
+emu_status power_mode_info(emu_device* device, uint32_t index, emu_power_mode* out) {
+  return guarded([&] {
+    const auto found = tables().devices.get(device);
+    give(found->connection.fetch<emu_power_mode>({uint32_t(RequestKind::power_mode), 0, 0, 0, index, 0}), out);
+  });
+}
+
+emu_status device_set_power_mode(emu_device* device, uint32_t index) {
+  return guarded([&] {
+    tables().devices.get(device)->connection.request({uint32_t(RequestKind::set_power_mode), 0, 0, 0, index, 0});
   });
 }
 
@@ -302,6 +315,7 @@ const emu_driver_api kApi = {
     queue_completed, queue_synchronize,
     activity_enable, activity_read,
     queue_timestamp,
+    power_mode_info, device_set_power_mode,
 };
 
 } // namespace

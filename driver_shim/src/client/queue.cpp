@@ -66,6 +66,7 @@ void Queue::copy_in(uint64_t at, const void* from, size_t bytes) {
 uint64_t Queue::submit(const Command& command, const void* arguments, size_t bytes) {
   Command placed = command;
   placed.bytes = uint32_t((sizeof(Command) + bytes + kCommandGranule - 1) / kCommandGranule * kCommandGranule);
+  placed.submitted = stamp(monotonic_ns());
   const std::lock_guard lock(mutex_);
   require_running();
   if (tail_ + placed.bytes - header().head.load(std::memory_order_acquire) > ring_bytes_) make_room(placed.bytes);

@@ -3,24 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 
 #include "emu_constants.h"
 
 namespace emu {
 namespace {
-
-double watts(double utilisation) {
-  return constants::kIdleWatts + (constants::kBusyWatts - constants::kIdleWatts) * utilisation;
-}
-
-double settled_celsius(double power) { return constants::kAmbientCelsius + constants::kCelsiusPerWatt * power; }
-
-/* `value` after `seconds` of exponential approach to `target`. */
-double approach(double value, double target, double seconds, double constant) {
-  /* expm1 and not exp, which would need glibc 2.29: this program promises 2.28. */
-  return value + (value - target) * std::expm1(-seconds / constant);
-}
 
 std::string in_mib(uint64_t bytes) { return format("%.1f MiB", double(bytes) / (1 << 20)); }
 
@@ -30,7 +18,7 @@ Device::Device(const Options& options, uint32_t index)
     : index_(index), node_(options.node(index)), tick_budget_(options.tick_budget),
       launch_limit_(options.launch_seconds), private_(options.is_private()),
       memory_(options.memory_bytes), pool_(options.threads), copier_(options.threads),
-      temperature_(settled_celsius(watts(0))), compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {}
+      power_(options.power_mode, options.ambient_celsius), compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {}
 
 Device::~Device() = default;
 
@@ -61,43 +49,124 @@ emu_telemetry Device::telemetry() const {
   {
     const std::lock_guard lock(clock_mutex_);
     out = counters_;
-    out.device_ticks = std::max(engine_ticks_[0], engine_ticks_[1]);
-    out.power_watts = watts(utilisation_);
-    out.temperature_celsius = temperature_;
+    const uint64_t compute = engine_ticks_[EMU_QUEUE_COMPUTE];
+    out.device_ticks = std::max(compute, engine_ticks_[EMU_QUEUE_COPY]);
+    out.spent_idle_ticks = out.device_ticks - compute;
+    Power now = power_; // and where the device clock does
+    now.pass(out.spent_idle_ticks, false);
+    out.power_mode = now.mode();
+    out.clock_hertz = now.clock().hertz();
+    out.power_watts = now.watts();
+    out.temperature_celsius = now.celsius();
+    out.throttle = now.throttle();
+    out.throttled_ticks = now.throttled_ticks();
+    out.clock_changes = now.clock_changes();
   }
   out.size = sizeof out;
   out.faults = faults_;
-  out.memory_used_bytes = memory_.total() - memory_.free_bytes();
-  out.clock_hertz = double(constants::kClockHertz);
+  const PhysicalMemory::Use memory = memory_.use();
+  out.memory_used_bytes = memory.used_bytes;
+  out.memory_peak_bytes = memory.peak_bytes;
+  out.memory_largest_free_bytes = memory.largest_free_bytes;
+  const double held = double(memory.used_bytes) / double(memory_.total());
+  out.memory_pressure = held > constants::kMemoryCritical ? EMU_MEMORY_PRESSURE_CRITICAL
+                        : held > constants::kMemoryHigh   ? EMU_MEMORY_PRESSURE_HIGH
+                                                          : EMU_MEMORY_PRESSURE_NONE;
   const std::lock_guard lock(contexts_mutex_);
   out.contexts = uint32_t(contexts_.size());
   for (const auto& [id, context] : contexts_) out.queues += uint32_t(context->queue_count());
   return out;
 }
 
-uint64_t Device::advance(emu_queue_kind kind, uint64_t ready, const Work& work) {
+emu_power_mode Device::power_mode(uint64_t index) const {
+  if (index >= std::size(constants::kPowerModes)) {
+    throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
+                  format("power mode: expected 0 to %zu, got %llu", std::size(constants::kPowerModes) - 1,
+                         static_cast<unsigned long long>(index)));
+  }
+  const constants::PowerMode& mode = constants::kPowerModes[index];
+  emu_power_mode out{};
+  out.size = sizeof out;
+  out.index = uint32_t(index);
+  copy_text(out.name, mode.name);
+  out.clock_hertz = constants::kClockHertz / 100 * mode.clock_percent;
+  out.idle_watts = mode.idle_watts;
+  out.busy_watts = mode.busy_watts;
+  return out;
+}
+
+void Device::set_power_mode(uint64_t index) {
+  const emu_power_mode mode = power_mode(index);
   const std::lock_guard lock(clock_mutex_);
-  const uint64_t before = std::max(engine_ticks_[0], engine_ticks_[1]);
-  // What takes no time (a wait, a timestamp) does not hold the engine until it is ready.
-  const uint64_t start = work.ticks == 0 ? ready : std::max(engine_ticks_[kind], ready);
-  if (work.ticks > 0) engine_ticks_[kind] = start + work.ticks;
+  power_.set_mode(mode.index);
+}
+
+uint64_t Device::engine_ticks(emu_queue_kind kind) const {
+  const std::lock_guard lock(clock_mutex_);
+  return engine_ticks_[kind];
+}
+
+Span Device::advance(emu_queue_kind kind, uint64_t ready, const Work& work) {
+  const std::lock_guard lock(clock_mutex_);
   counters_.commands += work.completed ? 1 : 0;
   counters_.launches += work.launch ? 1 : 0;
-  counters_.bytes_to_device += work.bytes_to_device;
-  counters_.bytes_from_device += work.bytes_from_device;
-  counters_.matrix_ticks += work.cost.total.matrix;
-  counters_.vector_ticks += work.cost.total.vector;
-  counters_.memory_ticks += work.cost.total.memory;
+  // What takes no time (a wait, a timestamp) does not hold the engine until it is ready.
+  if (work.cost.ticks + work.copy_ticks == 0) return {ready, ready};
+  uint64_t& now = engine_ticks_[kind];
+  // An engine stands still only for a fence: all else that a command follows is on its own engine, and behind it.
+  const uint64_t waited = ready > now ? ready - now : 0;
+  const uint64_t could = std::max(ready, work.found_ticks);
+  const uint64_t delay = now > could ? now - could : 0;
+  const uint64_t start = now + waited;
+  const bool computes = kind == EMU_QUEUE_COMPUTE;
+  if (computes) power_.pass(waited, false);
+  const CoreClock clock = power_.clock();
+  now = start + clock.ticks(work.cost.ticks) + work.copy_ticks;
+  if (computes) power_.pass(now - start, true);
+  if (computes) counters_.spent_waiting_ticks += waited;
+  ++counters_.queued_commands;
+  counters_.queue_delay_ticks += delay;
+  counters_.queue_delay_most_ticks = std::max(counters_.queue_delay_most_ticks, delay);
+  counters_.queue_delay_ns += work.delay_ns;
+  counters_.queue_delay_most_ns = std::max(counters_.queue_delay_most_ns, work.delay_ns);
+  count(kind, work, clock);
+  return {start, now};
+}
+
+void Device::count(emu_queue_kind kind, const Work& work, const CoreClock& clock) {
+  const uint64_t launch_ticks = clock.ticks(work.cost.ticks);
+  counters_.matrix_ticks += clock.whole_ticks(work.cost.total.matrix);
+  counters_.vector_ticks += clock.whole_ticks(work.cost.total.vector);
+  counters_.memory_ticks += clock.whole_ticks(work.cost.total.memory);
+  counters_.program_bytes += work.cost.memory_bytes;
   counters_.copy_ticks += work.copy_ticks;
-  if (kind == EMU_QUEUE_COMPUTE) counters_.busy_ticks += work.ticks;
-  const uint64_t passed = std::max(engine_ticks_[0], engine_ticks_[1]) - before;
-  if (passed > 0) {
-    const double seconds = double(passed) / double(constants::kClockHertz);
-    const double share = kind == EMU_QUEUE_COMPUTE ? std::min(1.0, double(work.ticks) / double(passed)) : 0.0;
-    utilisation_ = approach(utilisation_, share, seconds, constants::kUtilisationSeconds);
-    temperature_ = approach(temperature_, settled_celsius(watts(utilisation_)), seconds, constants::kThermalSeconds);
+  switch (work.direction) {
+    case Work::Direction::to_device:
+      counters_.bytes_to_device += work.bytes;
+      counters_.to_device_ticks += work.copy_ticks;
+      break;
+    case Work::Direction::from_device:
+      counters_.bytes_from_device += work.bytes;
+      counters_.from_device_ticks += work.copy_ticks;
+      break;
+    case Work::Direction::on_device:
+      counters_.bytes_on_device += work.bytes;
+      counters_.on_device_ticks += work.copy_ticks;
+      break;
   }
-  return start;
+  if (kind == EMU_QUEUE_COPY) {
+    counters_.copy_engine_ticks += launch_ticks + work.copy_ticks;
+    return;
+  }
+  const uint64_t matrix = clock.whole_ticks(work.cost.busiest.matrix);
+  const uint64_t vector = clock.whole_ticks(work.cost.busiest.vector);
+  const uint64_t memory = clock.whole_ticks(work.cost.busiest.memory);
+  counters_.busy_ticks += launch_ticks + work.copy_ticks;
+  counters_.spent_matrix_ticks += matrix;
+  counters_.spent_vector_ticks += vector;
+  counters_.spent_memory_ticks += memory;
+  counters_.spent_control_ticks += launch_ticks - matrix - vector - memory;
+  counters_.spent_copy_ticks += work.copy_ticks;
 }
 
 Refusal Device::out_of_memory(uint64_t bytes) const {

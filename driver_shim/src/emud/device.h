@@ -18,19 +18,26 @@
 #include "engine.h"
 #include "memory.h"
 #include "options.h"
+#include "power.h"
 #include "refusal.h"
 
 namespace emu {
 
-/* What one command did to the counters. */
+/* What one command did: a launch, a copy or fill, or neither. */
 struct Work {
-  uint64_t ticks = 0;
   machine::Cost cost;
-  uint64_t bytes_to_device = 0;
-  uint64_t bytes_from_device = 0;
+  enum class Direction { to_device, from_device, on_device } direction = Direction::on_device;
+  uint64_t bytes = 0;
   uint64_t copy_ticks = 0;
+  uint64_t found_ticks = 0; // where its engine stood when it found the command ready to start
+  uint64_t delay_ns = 0;    // from its submission to its start, on the host
   bool launch = false;
   bool completed = true; // or ended half-way, with its context
+};
+
+/* Where a command lies on the device clock. */
+struct Span {
+  uint64_t start, end;
 };
 
 class Device {
@@ -55,14 +62,19 @@ class Device {
   void detach(const std::shared_ptr<Queue>& queue) noexcept;
   void ring(); // both engines look again
 
-  /* Places a command that is ready at `ready` on the clock of engine `kind`; gives its start. */
-  uint64_t advance(emu_queue_kind kind, uint64_t ready, const Work& work);
+  emu_power_mode power_mode(uint64_t index) const; // throws Refusal
+  void set_power_mode(uint64_t index);             // throws Refusal
+
+  /* Places a command that is ready at `ready` on the clock of engine `kind`. */
+  Span advance(emu_queue_kind kind, uint64_t ready, const Work& work);
+  uint64_t engine_ticks(emu_queue_kind kind) const; // where it stands on the clock
   void progress(emu_queue_kind kind); // an engine completed something that the other may wait for
   void count_fault() { ++faults_; }
   void lose(); // tells every client that the device is gone, and stops what runs and the engines
 
  private:
   Engine& engine(emu_queue_kind kind) { return kind == EMU_QUEUE_COPY ? copy_ : compute_; }
+  void count(emu_queue_kind kind, const Work& work, const CoreClock& clock);
 
   const uint32_t index_;
   const std::string node_;
@@ -81,8 +93,7 @@ class Device {
   mutable std::mutex clock_mutex_; // all that follows
   uint64_t engine_ticks_[2] = {0, 0};
   emu_telemetry counters_{};
-  double utilisation_ = 0;
-  double temperature_;
+  Power power_; // stands where the compute engine does
   std::atomic<uint64_t> faults_{0};
 
   Engine compute_; // last: their threads use all of the above

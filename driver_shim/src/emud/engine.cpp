@@ -133,9 +133,12 @@ bool Engine::ready(Queue& queue) {
     case Queue::Head::malformed: return true;
     case Queue::Head::ready: break;
   }
-  if (wait_is_over(queue)) return true;
-  blocked_ = true;
-  return false;
+  if (!wait_is_over(queue)) {
+    blocked_ = true;
+    return false;
+  }
+  if (!queue.found_ticks) queue.found_ticks = device_.engine_ticks(kind_);
+  return true;
 }
 
 void Engine::serve(Queue& queue) {

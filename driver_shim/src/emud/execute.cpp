@@ -95,7 +95,6 @@ class Execution {
     machine::Fault fault;
     const bool ok = machine::run(*program, context_.space(), command_.grid,
                                  queue_.arguments().first(command_.length), limits, device_.pool(), work.cost, fault);
-    work.ticks = work.cost.ticks;
     if (ok) return;
     std::string cause = fault.cause;
     if (fault.status == EMU_ERROR_LAUNCH_TIMEOUT) {
@@ -104,52 +103,53 @@ class Execution {
     throw CommandFault{fault.status, fault.address, std::move(cause)};
   }
 
-  void copied(emu_activity_kind kind, uint64_t bytes) {
+  void copied(emu_activity_kind kind, Work::Direction direction) {
     activity.kind = kind;
-    activity.bytes = bytes;
-    work.ticks = work.copy_ticks = copy_ticks(bytes);
+    activity.bytes = command_.length;
+    work.direction = direction;
+    work.copy_ticks = copy_ticks(command_.length);
   }
 
   /* Of the bytes that were to be moved; fewer when the context was ended meanwhile. */
   void moved(uint64_t bytes) {
+    work.bytes = bytes;
     if (bytes == command_.length) return;
-    work.ticks = work.copy_ticks = copy_ticks(bytes);
+    work.copy_ticks = copy_ticks(bytes);
     throw stopped();
   }
 
-  void copy(std::byte* to, const std::byte* from, uint64_t* counter = nullptr) {
-    const uint64_t bytes = device_.copier().copy(to, from, command_.length, context_.stopped);
-    if (counter != nullptr) *counter = bytes;
-    moved(bytes);
+  void copy(std::byte* to, const std::byte* from) {
+    moved(device_.copier().copy(to, from, command_.length, context_.stopped));
   }
 
   void copy_to_device() {
-    copied(EMU_ACTIVITY_COPY_TO_DEVICE, command_.length);
+    copied(EMU_ACTIVITY_COPY_TO_DEVICE, Work::Direction::to_device);
     std::shared_ptr<const Mapping> held;
     const std::byte* from = pinned(context_, command_.source, command_.offset, command_.length, held);
-    copy(range(context_.space(), command_.target, command_.length, machine::kPageWrite), from, &work.bytes_to_device);
+    copy(range(context_.space(), command_.target, command_.length, machine::kPageWrite), from);
   }
 
   void copy_from_device() {
-    copied(EMU_ACTIVITY_COPY_FROM_DEVICE, command_.length);
+    copied(EMU_ACTIVITY_COPY_FROM_DEVICE, Work::Direction::from_device);
     std::shared_ptr<const Mapping> held;
     std::byte* to = pinned(context_, command_.target, command_.offset, command_.length, held);
-    copy(to, range(context_.space(), command_.source, command_.length, machine::kPageRead), &work.bytes_from_device);
+    copy(to, range(context_.space(), command_.source, command_.length, machine::kPageRead));
   }
 
   void copy_on_device() {
-    copied(EMU_ACTIVITY_COPY_ON_DEVICE, command_.length);
+    copied(EMU_ACTIVITY_COPY_ON_DEVICE, Work::Direction::on_device);
     std::byte* to = range(context_.space(), command_.target, command_.length, machine::kPageWrite);
     const std::byte* from = range(context_.space(), command_.source, command_.length, machine::kPageRead);
     if (to < from + command_.length && from < to + command_.length) {
       std::memmove(to, from, command_.length);
+      moved(command_.length);
     } else {
       copy(to, from);
     }
   }
 
   void fill() {
-    copied(EMU_ACTIVITY_FILL, command_.length);
+    copied(EMU_ACTIVITY_FILL, Work::Direction::on_device);
     std::byte* to = range(context_.space(), command_.target, command_.length, machine::kPageWrite);
     moved(device_.copier().fill(to, uint8_t(command_.source), command_.length, context_.stopped));
   }
@@ -222,6 +222,10 @@ void execute(Device& device, Queue& queue) {
   Execution execution(device, queue);
   emu_activity& activity = execution.activity;
   activity.start_ns = monotonic_ns();
+  execution.work.found_ticks = queue.found_ticks.value_or(0); // a malformed one, which takes no time, has none
+  if (const uint32_t submitted = queue.command().submitted; submitted != 0) {
+    execution.work.delay_ns = since(submitted, activity.start_ns);
+  }
   emu_error error{};
   try {
     execution.run();
@@ -232,7 +236,7 @@ void execute(Device& device, Queue& queue) {
   }
   const bool ended = error.status == EMU_ERROR_CONTEXT_LOST;
   execution.work.completed = !ended;
-  const uint64_t start = device.advance(queue.kind, execution.ready(), execution.work);
+  const Span span = device.advance(queue.kind, execution.ready(), execution.work);
   if (ended) return;
   if (context.recording) {
     activity.size = sizeof activity;
@@ -240,14 +244,14 @@ void execute(Device& device, Queue& queue) {
     activity.status = error.status;
     activity.command = queue.sequence();
     activity.correlation = queue.command().correlation;
-    activity.start_ticks = start;
-    activity.end_ticks = start + execution.work.ticks;
+    activity.start_ticks = span.start;
+    activity.end_ticks = span.end;
     activity.end_ns = monotonic_ns();
     if (error.status != EMU_OK) activity.kind = EMU_ACTIVITY_FAULT;
     context.record(activity);
   }
   if (error.status == EMU_OK) {
-    queue.complete(start + execution.work.ticks);
+    queue.complete(span.end);
   } else {
     device.count_fault();
     context.fail(error);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -78,6 +79,12 @@ std::vector<FreeList::Range> FreeList::take_scattered(uint64_t bytes) {
   }
 }
 
+uint64_t FreeList::longest() const {
+  uint64_t most = 0;
+  for (const auto& [offset, bytes] : ranges_) most = std::max(most, bytes);
+  return most;
+}
+
 void FreeList::give_back(Range range) noexcept {
   bytes_ += range.mapped();
   auto next = ranges_.upper_bound(range.key());
@@ -109,10 +116,17 @@ uint64_t PhysicalMemory::free_bytes() const {
   return free_.bytes();
 }
 
+PhysicalMemory::Use PhysicalMemory::use() const {
+  const std::lock_guard lock(mutex_);
+  return {total_ - free_.bytes(), peak_, free_.longest()};
+}
+
 PhysicalMemory::Pages PhysicalMemory::take(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (free_.bytes() < bytes) return {};
-  return Pages(*this, free_.take_scattered(bytes));
+  Pages taken(*this, free_.take_scattered(bytes));
+  peak_ = std::max(peak_, total_ - free_.bytes());
+  return taken;
 }
 
 void PhysicalMemory::give_back(std::vector<FreeList::Range>& extents) noexcept {

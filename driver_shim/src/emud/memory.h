@@ -34,6 +34,7 @@ class FreeList {
   std::vector<Range> take_scattered(uint64_t bytes); // several; there must be enough
   void give_back(Range range) noexcept;
   uint64_t bytes() const { return bytes_; }
+  uint64_t longest() const;
 
  private:
   Ranges ranges_;
@@ -70,6 +71,10 @@ class PhysicalMemory {
   int fd() const { return fd_.get(); }
   uint64_t total() const { return total_; }
   uint64_t free_bytes() const;
+  struct Use {
+    uint64_t used_bytes, peak_bytes, largest_free_bytes;
+  };
+  Use use() const;
   Pages take(uint64_t bytes); // none when there is not enough
 
  private:
@@ -79,6 +84,7 @@ class PhysicalMemory {
   const uint64_t total_;
   mutable std::mutex mutex_;
   FreeList free_;
+  uint64_t peak_ = 0;
 };
 
 /* Not locked: the context does that. What throws has changed nothing; what gives back does not throw. `free` must not

@@ -28,6 +28,8 @@ usage: emud --node DIR/emu0 [options]     serve device nodes
   --tick-budget N  device ticks that one launch may take
   --launch-seconds N  seconds of the host that one launch may take
   --handshake-seconds N  how long a client may take to say its first word
+  --power-mode NAME  power mode to start in (default: nominal)
+  --ambient CELSIUS  temperature of the air around the devices
   --interface N    interface number to serve as, for tests of the handshake
   --foreground     stay in the foreground; otherwise return when the nodes are ready
   --log FILE       append a line for each event
@@ -49,6 +51,25 @@ uint64_t number(const char* option, const char* text, uint64_t low, uint64_t hig
            ", got '" + text + "'");
   }
   return value;
+}
+
+double celsius(const char* option, const char* text) {
+  char* end = nullptr;
+  const double value = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !(value >= -60 && value <= 150)) {
+    refuse(std::string(option) + ": expected a temperature from -60 to 150, got '" + text + "'");
+  }
+  return value;
+}
+
+uint32_t power_mode(const char* option, const std::string& name) {
+  std::string names;
+  uint32_t index = 0;
+  for (const constants::PowerMode& mode : constants::kPowerModes) {
+    if (name == mode.name) return index;
+    names += (index++ == 0 ? "" : ", ") + std::string(mode.name);
+  }
+  refuse(std::string(option) + ": expected one of " + names + ", got '" + name + "'");
 }
 
 unsigned processors() {
@@ -76,6 +97,7 @@ Options parse_options(int argc, char** argv) {
   options.tick_budget = constants::kTickBudget;
   options.launch_seconds = constants::kLaunchSeconds;
   options.handshake_seconds = constants::kHandshakeSeconds;
+  options.ambient_celsius = constants::kAmbientCelsius;
   options.threads = processors();
   options.interface_version = EMU_DRIVER_INTERFACE;
   static const option table[] = {
@@ -84,6 +106,7 @@ Options parse_options(int argc, char** argv) {
       {"memory", required_argument, nullptr, 'm'},     {"threads", required_argument, nullptr, 't'},
       {"tick-budget", required_argument, nullptr, 'b'}, {"interface", required_argument, nullptr, 'i'},
       {"launch-seconds", required_argument, nullptr, 's'}, {"handshake-seconds", required_argument, nullptr, 'w'},
+      {"power-mode", required_argument, nullptr, 'P'}, {"ambient", required_argument, nullptr, 'a'},
       {"foreground", no_argument, nullptr, 'f'},       {"log", required_argument, nullptr, 'l'},
       {"version", no_argument, nullptr, 'v'},          {"help", no_argument, nullptr, 'h'},
       {nullptr, 0, nullptr, 0}};
@@ -104,6 +127,8 @@ Options parse_options(int argc, char** argv) {
       case 's': options.launch_seconds = number("--launch-seconds", optarg, 1, 1 << 20); break;
       case 'w': options.handshake_seconds = number("--handshake-seconds", optarg, 1, 1 << 20); break;
       case 'i': options.interface_version = uint32_t(number("--interface", optarg, 0, UINT32_MAX)); break;
+      case 'P': options.power_mode = power_mode("--power-mode", optarg); break;
+      case 'a': options.ambient_celsius = celsius("--ambient", optarg); break;
       case 'f': options.foreground = true; break;
       case 'l': options.log = optarg; break;
       case 'v': std::printf("emud %s, driver interface %d.%d\n", EMU_VERSION, EMU_DRIVER_INTERFACE_MAJOR, EMU_DRIVER_INTERFACE_MINOR); std::exit(0);

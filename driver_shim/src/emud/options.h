@@ -18,6 +18,8 @@ struct Options {
   uint64_t handshake_seconds = 0; // for a client's first word
   unsigned threads = 0;
   uint32_t interface_version = 0; // that the handshake names
+  uint32_t power_mode = 0;       // index of constants::kPowerModes
+  double ambient_celsius = 0;
   bool foreground = false;
   std::string log;               // file; "" is stderr in the foreground, else nowhere
 

@@ -73,6 +73,7 @@ void Queue::complete(uint64_t end_ticks) {
   head_ += command_.bytes;
   peeked_ = false;
   awaited.reset();
+  found_ticks.reset();
   end_ticks_[done % end_ticks_.size()].store(end_ticks, std::memory_order_relaxed);
   completed_.store(done, std::memory_order_seq_cst);
   header().head.store(head_, std::memory_order_release);

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -44,6 +45,7 @@ class Queue {
   void set_sleeping(bool sleeping) { header().sleeping.store(sleeping, std::memory_order_seq_cst); }
   std::weak_ptr<Queue> awaited; // of the `wait` that was peeked; weak, as two queues may wait for each other
   uint64_t last_served = 0;
+  std::optional<uint64_t> found_ticks; // where its engine stood when it found this command ready to start
 
   // Any thread.
   uint64_t completed() const { return completed_.load(std::memory_order_acquire); }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -40,6 +41,9 @@ constexpr Shape kShapes[kRequestKinds + 1] = {
     {true, false, false, false, 0},  // fault
     {true, false, true, false, 0},   // activity_enable
     {true, false, true, false, 0},   // activity_read
+    {false, false, false, false, 0}, // telemetry_more
+    {false, false, true, false, 0},  // power_mode
+    {false, false, true, false, 0},  // set_power_mode
 };
 
 /* What a client may still ask after its context was lost. */
@@ -117,7 +121,10 @@ void Session::wait_at_most(uint64_t seconds) {
 bool Session::shake_hands() {
   ucred peer{};
   socklen_t length = sizeof peer;
-  if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) client_ = peer.pid;
+  if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) {
+    client_ = peer.pid;
+    user_ = peer.uid;
+  }
   Hello hello{};
   Welcome welcome{kWelcomeMagic, interface_version_, EMU_OK, {}};
   wait_at_most(handshake_seconds_); // who says nothing keeps no place
@@ -175,9 +182,17 @@ void Session::serve() {
 }
 
 template <typename T>
-void Session::set_payload(const T& value) {
-  message_.resize(sizeof(Reply) + sizeof value);
-  std::memcpy(message_.data() + sizeof(Reply), &value, sizeof value);
+void Session::set_payload(const T& value, size_t bytes) {
+  message_.resize(sizeof(Reply) + bytes);
+  std::memcpy(message_.data() + sizeof(Reply), &value, bytes);
+}
+
+void Session::require_owner(const char* to) const {
+  if (user_ == geteuid()) return;
+  throw Refusal(EMU_ERROR_PERMISSION, EMU_SCOPE_DEVICE,
+                format("only the user that the device process runs as may %s: expected uid %u, got %u", to, geteuid(),
+                       user_),
+                "ask as that user");
 }
 
 void Session::check(const Request& request, size_t fds) const {
@@ -211,7 +226,12 @@ Session::Answer Session::answer(const Request& request) {
   Answer out;
   switch (RequestKind(request.kind)) {
     case RequestKind::device_info: set_payload(device_.info()); break;
-    case RequestKind::telemetry: set_payload(device_.telemetry()); break;
+    case RequestKind::telemetry: {
+      emu_telemetry telemetry = device_.telemetry();
+      telemetry.size = kTelemetryBytes;
+      set_payload(telemetry, kTelemetryBytes);
+      break;
+    }
     case RequestKind::context_create: {
       auto entry = new_entry<Contexts>();
       entry.mapped() = device_.context_create(client_, request.value, quotas_);
@@ -240,6 +260,12 @@ Session::Answer Session::answer(const Request& request) {
     case RequestKind::fault: set_payload(context(request)->fault()); break;
     case RequestKind::activity_enable: context(request)->recording = request.value != 0; break;
     case RequestKind::activity_read: return activity_read(request);
+    case RequestKind::telemetry_more: set_payload(device_.telemetry()); break;
+    case RequestKind::power_mode: set_payload(device_.power_mode(request.value)); break;
+    case RequestKind::set_power_mode:
+      require_owner("set the power mode");
+      device_.set_power_mode(request.value);
+      break;
   }
   return out;
 }

@@ -51,7 +51,8 @@ class Session {
   void check(const Request& request, size_t fds) const;
   Answer answer(const Request& request);
   template <typename T>
-  void set_payload(const T& value);
+  void set_payload(const T& value, size_t bytes = sizeof(T));
+  void require_owner(const char* to) const; // of the device process; Refusal otherwise
   Answer activity_read(const Request& request);
   Answer queue_create(const Request& request);
   Answer program_load(const Request& request, const Descriptor& fd);
@@ -65,6 +66,7 @@ class Session {
   const uint32_t interface_version_;
   const uint64_t handshake_seconds_;
   pid_t client_ = 0;
+  uid_t user_ = uid_t(-1); // of the client, as the kernel knows it; nobody's until then
   mutable std::mutex contexts_mutex_;
   using Contexts = std::map<uint64_t, std::shared_ptr<Context>>;
   Contexts contexts_; // changed by the session's thread

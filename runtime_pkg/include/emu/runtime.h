@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 #define EMURT_INTERFACE_MAJOR 1
-#define EMURT_INTERFACE_MINOR 1
+#define EMURT_INTERFACE_MINOR 2
 #define EMURT_INTERFACE (EMURT_INTERFACE_MAJOR * 1000 + EMURT_INTERFACE_MINOR)
 
 /* Statuses and scopes are those of the driver interface (emu/driver.h), by number, and these. */
@@ -93,6 +93,7 @@ typedef struct emurt_counters {
   uint64_t synchronizations;
 } emurt_counters;
 
+/* Field for field emu_telemetry of emu/driver.h, which says what each is. */
 typedef struct emurt_telemetry {
   uint32_t size;
   uint32_t contexts;
@@ -115,7 +116,42 @@ typedef struct emurt_telemetry {
   double clock_hertz;
   double power_watts;
   double temperature_celsius;
+
+  /* Interface 1.2. */
+  uint64_t spent_matrix_ticks;
+  uint64_t spent_vector_ticks;
+  uint64_t spent_memory_ticks;
+  uint64_t spent_control_ticks;
+  uint64_t spent_copy_ticks;
+  uint64_t spent_waiting_ticks;
+  uint64_t spent_idle_ticks;
+  uint64_t copy_engine_ticks;
+  uint64_t bytes_on_device;
+  uint64_t to_device_ticks;
+  uint64_t from_device_ticks;
+  uint64_t on_device_ticks;
+  uint64_t program_bytes;
+  uint64_t queued_commands;
+  uint64_t queue_delay_ticks;
+  uint64_t queue_delay_most_ticks;
+  uint64_t queue_delay_ns;
+  uint64_t queue_delay_most_ns;
+  uint64_t memory_peak_bytes;
+  uint64_t memory_largest_free_bytes;
+  uint32_t memory_pressure;
+  uint32_t throttle;
+  uint64_t throttled_ticks;
+  uint64_t clock_changes;
 } emurt_telemetry;
+
+typedef struct emurt_power_mode {
+  uint32_t size;
+  uint32_t index;
+  char name[16];
+  uint64_t clock_hertz; /* of the cores */
+  double idle_watts;
+  double busy_watts;
+} emurt_power_mode;
 
 typedef struct emurt_activity {
   uint32_t size;
@@ -215,6 +251,11 @@ typedef struct emurt_api {
    * found handed out, and that has not been freed since. For who puts addresses into the arguments of a launch; costs
    * some nanoseconds, and opens nothing. */
   int32_t (*memory_check)(uint64_t address);
+
+  /* Interface 1.2. As the entries of the driver: modes count from 0, EMU_ERROR_INVALID_ARGUMENT past the last one; only
+   * the user that the device process runs as may set one, which then holds for the whole device. */
+  int32_t (*power_mode_info)(int32_t device, uint32_t index, emurt_power_mode* out);
+  int32_t (*device_set_power_mode)(int32_t device, uint32_t index);
 } emurt_api;
 
 /* The only exported symbol. `driver_path`: absolute path of libemudrv.so; the first call of a process decides, a later call may

@@ -8,12 +8,13 @@ are.
 from __future__ import annotations
 
 import ctypes
+import enum
 from ctypes import byref
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from emu_runtime import interface
-from emu_runtime.errors import EmuError
+from emu_runtime.errors import EmuError, InvalidArgumentError
 from emu_runtime.library import call, last_error, table
 from emu_runtime.stream import Stream
 
@@ -35,9 +36,38 @@ class Properties:
     clock_hertz: int
 
 
+class Throttle(enum.IntEnum):
+    """Why the cores run slower than the power mode says."""
+
+    NONE = 0
+    THERMAL = 1
+
+
+class MemoryPressure(enum.IntEnum):
+    """How short device memory is, by the thresholds of the machine's specification."""
+
+    NONE = 0
+    HIGH = 1
+    CRITICAL = 2
+
+
+@dataclass(frozen=True)
+class PowerMode:
+    """`clock_hertz` is of the cores; ticks of the device clock last as long in every mode."""
+
+    index: int
+    name: str
+    clock_hertz: int
+    idle_watts: float
+    busy_watts: float
+
+
 @dataclass(frozen=True)
 class Telemetry:
-    """Of the whole device, all processes. Ticks and counts are since emud started."""
+    """Of the whole device, all processes. Ticks and counts are since emud started.
+
+    docs/telemetry.md says what each figure means; `emu_runtime.figures` makes shares and rates.
+    """
 
     contexts: int
     queues: int
@@ -59,6 +89,30 @@ class Telemetry:
     clock_hertz: float
     power_watts: float
     temperature_celsius: float
+    spent_matrix_ticks: int
+    spent_vector_ticks: int
+    spent_memory_ticks: int
+    spent_control_ticks: int
+    spent_copy_ticks: int
+    spent_waiting_ticks: int
+    spent_idle_ticks: int
+    copy_engine_ticks: int
+    bytes_on_device: int
+    to_device_ticks: int
+    from_device_ticks: int
+    on_device_ticks: int
+    program_bytes: int
+    queued_commands: int
+    queue_delay_ticks: int
+    queue_delay_most_ticks: int
+    queue_delay_ns: int
+    queue_delay_most_ns: int
+    memory_peak_bytes: int
+    memory_largest_free_bytes: int
+    memory_pressure: int
+    throttle: int
+    throttled_ticks: int
+    clock_changes: int
 
 
 @dataclass(frozen=True)
@@ -92,12 +146,14 @@ class MemoryStats:
     out_of_memory: int
 
 
-_Record = TypeVar("_Record", Properties, Telemetry, Counters, MemoryStats)
+_Record = TypeVar("_Record", Properties, Telemetry, Counters, MemoryStats, PowerMode)
 
 
-def _read(entry: str, device: int, raw: ctypes.Structure, kind: type[_Record]) -> _Record:
+def _read(
+    entry: str, device: int, raw: ctypes.Structure, kind: type[_Record], *which: int
+) -> _Record:
     raw.size = ctypes.sizeof(raw)
-    call(entry, device, byref(raw))
+    call(entry, device, *which, byref(raw))
     values: dict[str, Any] = {}
     for name in kind.__dataclass_fields__:
         value = getattr(raw, name)
@@ -161,6 +217,27 @@ class Device:
 
     def telemetry(self) -> Telemetry:
         return _read("device_telemetry", self.index, interface.CTelemetry(), Telemetry)
+
+    def power_modes(self) -> list[PowerMode]:
+        modes: list[PowerMode] = []
+        while True:
+            raw = interface.CPowerMode()
+            try:
+                modes.append(_read("power_mode_info", self.index, raw, PowerMode, len(modes)))
+            except InvalidArgumentError:
+                if not modes:
+                    raise
+                return modes
+
+    def set_power_mode(self, name: str) -> None:
+        """For the whole device, from the next command on. PermissionDeniedError unless this process
+        runs as the same user as the device process."""
+        modes = self.power_modes()
+        for mode in modes:
+            if mode.name == name:
+                return call("device_set_power_mode", self.index, mode.index)
+        known = ", ".join(mode.name for mode in modes)
+        raise InvalidArgumentError(f"power mode: expected one of {known}, got {name!r}")
 
     def counters(self) -> Counters:
         return _read("device_counters", self.index, interface.CCounters(), Counters)

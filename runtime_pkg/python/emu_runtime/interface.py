@@ -22,7 +22,7 @@ from ctypes import (
 from typing import Any, ClassVar
 
 MAJOR = 1
-MINOR = 1
+MINOR = 2
 NUMBER = MAJOR * 1000 + MINOR
 
 
@@ -116,6 +116,41 @@ class CTelemetry(ctypes.Structure):
         ("clock_hertz", c_double),
         ("power_watts", c_double),
         ("temperature_celsius", c_double),
+        ("spent_matrix_ticks", c_uint64),
+        ("spent_vector_ticks", c_uint64),
+        ("spent_memory_ticks", c_uint64),
+        ("spent_control_ticks", c_uint64),
+        ("spent_copy_ticks", c_uint64),
+        ("spent_waiting_ticks", c_uint64),
+        ("spent_idle_ticks", c_uint64),
+        ("copy_engine_ticks", c_uint64),
+        ("bytes_on_device", c_uint64),
+        ("to_device_ticks", c_uint64),
+        ("from_device_ticks", c_uint64),
+        ("on_device_ticks", c_uint64),
+        ("program_bytes", c_uint64),
+        ("queued_commands", c_uint64),
+        ("queue_delay_ticks", c_uint64),
+        ("queue_delay_most_ticks", c_uint64),
+        ("queue_delay_ns", c_uint64),
+        ("queue_delay_most_ns", c_uint64),
+        ("memory_peak_bytes", c_uint64),
+        ("memory_largest_free_bytes", c_uint64),
+        ("memory_pressure", c_uint32),
+        ("throttle", c_uint32),
+        ("throttled_ticks", c_uint64),
+        ("clock_changes", c_uint64),
+    ]
+
+
+class CPowerMode(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        ("size", c_uint32),
+        ("index", c_uint32),
+        ("name", c_char * 16),
+        ("clock_hertz", c_uint64),
+        ("idle_watts", c_double),
+        ("busy_watts", c_double),
     ]
 
 
@@ -194,4 +229,6 @@ class CApi(ctypes.Structure):
         ("correlation_push", CFUNCTYPE(None, c_uint64)),
         ("correlation_pop", CFUNCTYPE(None)),
         ("memory_check", _call(c_uint64)),
+        ("power_mode_info", _call(c_int32, c_uint32, POINTER(CPowerMode))),
+        ("device_set_power_mode", _call(c_int32, c_uint32)),
     ]

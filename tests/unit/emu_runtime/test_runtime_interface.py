@@ -21,6 +21,7 @@ STRUCTS = {
     "emurt_memory_stats": interface.CMemoryStats,
     "emurt_counters": interface.CCounters,
     "emurt_telemetry": interface.CTelemetry,
+    "emurt_power_mode": interface.CPowerMode,
     "emurt_activity": interface.CActivity,
     "emurt_api": interface.CApi,
 }

@@ -1,0 +1,65 @@
+#include "power.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace emu {
+namespace {
+
+constexpr double kUtilisation = constants::kUtilisationSeconds;
+constexpr double kThermal = constants::kThermalSeconds;
+static_assert(kUtilisation > 0 && kThermal > 0 && kUtilisation != kThermal, "the solution has their difference below");
+static_assert(constants::kThrottleStopCelsius < constants::kThrottleStartCelsius);
+static_assert(constants::kLowestClockPercent > 0);
+
+} // namespace
+
+Power::Power(uint32_t mode, double ambient_celsius)
+    : ambient_(ambient_celsius), mode_(mode), celsius_(settled(idle_watts())) {
+  look();
+}
+
+CoreClock Power::clock() const {
+  const uint32_t asked = constants::kPowerModes[mode_].clock_percent;
+  return {throttle_ == EMU_THROTTLE_NONE ? asked : std::min(asked, constants::kLowestClockPercent)};
+}
+
+double Power::swing_watts() const {
+  const constants::PowerMode& mode = constants::kPowerModes[mode_];
+  return (mode.busy_watts - mode.idle_watts) * double(clock().percent) / mode.clock_percent;
+}
+
+double Power::watts() const { return idle_watts() + swing_watts() * utilisation_; }
+
+void Power::set_mode(uint32_t mode) {
+  const uint64_t before = clock().percent;
+  mode_ = mode;
+  if (clock().percent != before) ++clock_changes_;
+}
+
+/* Utilisation u goes to 1 or 0 as e^(-t/a); the temperature T follows what the power of u would settle at:
+ *   T' = (S + D e^(-t/a) - T) / b, with S where it settles in the end and D how far u is from there now, in degrees.
+ * With G = D a / (a - b) that is T(t) = S + G e^(-t/a) + (T(0) - S - G) e^(-t/b). */
+void Power::pass(uint64_t ticks, bool busy) {
+  if (ticks == 0) return;
+  if (busy && throttle_ != EMU_THROTTLE_NONE) throttled_ticks_ += ticks;
+  const double seconds = double(ticks) / double(constants::kClockHertz);
+  const double share = busy ? 1 : 0;
+  const double in_the_end = settled(idle_watts() + swing_watts() * share);
+  const double away = constants::kCelsiusPerWatt * swing_watts() * (utilisation_ - share);
+  const double part = away * kUtilisation / (kUtilisation - kThermal);
+  // expm1 and not exp, which would need glibc 2.29: this program promises 2.28.
+  const double decay = std::expm1(-seconds / kUtilisation);
+  celsius_ += part * decay + (celsius_ - in_the_end - part) * std::expm1(-seconds / kThermal);
+  utilisation_ += (utilisation_ - share) * decay;
+  look();
+}
+
+void Power::look() {
+  const uint64_t before = clock().percent;
+  if (celsius_ >= constants::kThrottleStartCelsius) throttle_ = EMU_THROTTLE_THERMAL;
+  if (celsius_ <= constants::kThrottleStopCelsius) throttle_ = EMU_THROTTLE_NONE;
+  if (clock().percent != before) ++clock_changes_;
+}
+
+} // namespace emu
