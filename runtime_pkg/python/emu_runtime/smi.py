@@ -1,80 +1,64 @@
 """emu-smi: what the devices are and what they do.
 
-    emu-smi [--json] [--watch SECONDS]
+    emu-smi [--json | --prometheus] [--watch SECONDS] [--set-power-mode NAME]
+    emu-smi --serve [ADDRESS:]PORT
 
-Exit status: 0 when each device answered, 1 when there is none or one did not answer (the reason is
-on standard error), 2 for a wrong command line.
+`--watch` draws the table over the one before on a terminal, and prints one after another elsewhere;
+its shares and rates are of the time between two readings, else since emud started. `--serve`
+answers GET /metrics; without an address it listens on 127.0.0.1.
+
+Exit status: 0 when each device answered; 1 when there is none or one did not answer, the power mode
+may not be set or the address is taken (the reason is on standard error); 2 for a wrong command
+line.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
+import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from emu_runtime.device import Device, Properties, Telemetry, device_count, why_no_device
+from emu_runtime import figures, prometheus
+from emu_runtime.device import Device, Telemetry
 from emu_runtime.errors import EmuError
 from emu_runtime.library import shutdown
+from emu_runtime.reading import Reading, as_data, error_data, read_all
 
-
-@dataclass(frozen=True)
-class Reading:
-    """One device at one time, or why it did not answer."""
-
-    index: int
-    properties: Properties | None
-    telemetry: Telemetry | None
-    error: EmuError | None
-
-
-def read(index: int) -> Reading:
-    try:
-        device = Device(index)
-        return Reading(index, device.properties(), device.telemetry(), None)
-    except EmuError as error:
-        return Reading(index, None, None, error)
-
-
-def read_all() -> list[Reading]:
-    """Raises EmuError with the reason when there is no device."""
-    count = device_count()
-    if count == 0:
-        raise why_no_device() or EmuError("no device")
-    return [read(index) for index in range(count)]
-
-
-def busy(now: Telemetry, before: Telemetry | None) -> float | None:
-    """Share of device time with work, since `before` or since emud started; None without time."""
-    ticks = now.device_ticks - (before.device_ticks if before else 0)
-    work = now.busy_ticks - (before.busy_ticks if before else 0)
-    return 100.0 * work / ticks if ticks > 0 else None
+BAR_CELLS = 24
+LETTERS = {
+    "matrix": "M", "vector": "V", "memory": "R", "control": "L", "copy": "C", "waiting": "w",
+    "idle": ".",
+}  # fmt: skip
 
 
 def _mebibytes(count: int) -> str:
     return f"{count / 2**20:,.0f} MiB"
 
 
-COLUMNS = ("device", "name", "firmware", "driver", "memory", "busy", "clock", "power", "temp")
+def _rate(bytes_per_second: float | None) -> str:
+    return "-" if bytes_per_second is None else f"{bytes_per_second / 1e9:.1f} GB/s"
+
+
+COLUMNS = ("device", "name", "mode", "memory", "busy", "clock", "throttle", "power", "temp")
 
 
 def row(reading: Reading, before: Telemetry | None) -> tuple[str, ...]:
     properties, telemetry = reading.properties, reading.telemetry
     if properties is None or telemetry is None:
         return (f"emu:{reading.index}", "does not answer", *[""] * (len(COLUMNS) - 2))
-    share = busy(telemetry, before)
+    spent = figures.shares(telemetry, before)
     memory = f"{_mebibytes(telemetry.memory_used_bytes)} of {_mebibytes(properties.memory_bytes)}"
     return (
         f"emu:{reading.index}",
         f"{properties.name} {properties.stepping}",
-        properties.firmware,
-        properties.driver,
+        reading.mode,
         memory,
-        "-" if share is None else f"{share:.0f} %",
+        "-" if spent is None else f"{100 * (1 - spent['idle'] - spent['waiting']):.0f} %",
         f"{telemetry.clock_hertz / 1e6:,.0f} MHz",
+        figures.throttle_name(telemetry),
         f"{telemetry.power_watts:.1f} W",
         f"{telemetry.temperature_celsius:.1f} C",
     )
@@ -89,46 +73,47 @@ def table(readings: Sequence[Reading], before: dict[int, Telemetry]) -> str:
     ]
     lines.insert(1, "-" * max(len(line) for line in lines))
     for reading in readings:
-        lines += _notes(reading)
+        lines += [f"emu:{reading.index}: {note}" for note in _notes(reading, before)]
     return "\n".join(lines)
 
 
-def _notes(reading: Reading) -> list[str]:
-    place = f"emu:{reading.index}"
+def bar(spent: dict[str, float]) -> str:
+    """The shares as letters, each cut where its share ends, so that all cells are used."""
+    text, end = "", 0.0
+    for kind, letter in LETTERS.items():
+        end += spent[kind]
+        text += letter * (round(end * BAR_CELLS) - len(text))
+    return text
+
+
+def _notes(reading: Reading, earlier: dict[int, Telemetry]) -> list[str]:
     if reading.error is not None:
-        return [f"{place}: {reading.error}"]
-    if reading.properties is None or reading.telemetry is None:
+        return [str(reading.error)]
+    properties, telemetry = reading.properties, reading.telemetry
+    if properties is None or telemetry is None:
         return []
-    node = reading.properties.node
-    kind = "private to this process" if reading.properties.is_private else f"node {node}"
-    telemetry = reading.telemetry
-    return [
-        f"{place}: {kind}, emud pid {reading.properties.emud_pid}, "
+    before = earlier.get(reading.index)
+    kind = "private to this process" if properties.is_private else f"node {properties.node}"
+    notes = [
+        f"{kind}, emud pid {properties.emud_pid}, firmware {properties.firmware}, "
+        f"driver {properties.driver}",
         f"{telemetry.contexts} contexts, {telemetry.queues} queues, {telemetry.faults} faults, "
-        f"ECC {telemetry.ecc_corrected} corrected / {telemetry.ecc_uncorrected} uncorrected"
+        f"ECC {telemetry.ecc_corrected} corrected / {telemetry.ecc_uncorrected} uncorrected, "
+        f"memory pressure {figures.pressure_name(telemetry)}",
     ]
-
-
-def as_data(readings: Sequence[Reading]) -> dict[str, object]:
-    return {
-        "devices": [
-            {
-                "index": reading.index,
-                "properties": _fields(reading.properties),
-                "telemetry": _fields(reading.telemetry),
-                "error": error_data(reading.error) if reading.error else None,
-            }
-            for reading in readings
-        ]
-    }
-
-
-def _fields(record: Properties | Telemetry | None) -> dict[str, object] | None:
-    return None if record is None else dataclasses.asdict(record)
-
-
-def error_data(error: EmuError) -> dict[str, object]:
-    return {"status": error.status, "cause": error.cause, "mend": error.mend}
+    if (spent := figures.shares(telemetry, before)) is not None:
+        parts = ", ".join(f"{kind} {100 * share:.0f}" for kind, share in spent.items())
+        notes.append(f"|{bar(spent)}| {parts} %")
+        rates = figures.bandwidths(telemetry, properties.clock_hertz, before)
+        notes.append(", ".join(f"{path.replace('_', ' ')} {_rate(rates[path])}" for path in rates))
+    delays = figures.mean_delays(telemetry, properties.clock_hertz, before)
+    if delays is not None:
+        most = telemetry.queue_delay_most_ticks / properties.clock_hertz
+        notes.append(
+            f"queued {1e6 * delays[0]:,.1f} us in the mean, {1e6 * most:,.1f} us at most "
+            f"(on the host {1e6 * delays[1]:,.1f} and {telemetry.queue_delay_most_ns / 1e3:,.1f})"
+        )
+    return notes
 
 
 def _seconds(text: str) -> float:
@@ -138,37 +123,92 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _place(text: str) -> tuple[str, int]:
+    """[ADDRESS:]PORT; an IPv6 address in brackets."""
+    host, _, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise argparse.ArgumentTypeError(f"expected an IPv6 address in brackets, got {text}")
+    if not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise argparse.ArgumentTypeError(f"expected ADDRESS:PORT, got {text}")
+    return host or "127.0.0.1", int(port)
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="emu-smi", description="Devices and what they do.")
-    parser.add_argument("--json", action="store_true", help="one JSON object a reading")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object a reading")
+    form.add_argument("--prometheus", action="store_true", help="metrics as Prometheus takes them")
+    form.add_argument(
+        "--serve", type=_place, metavar="[ADDRESS:]PORT", help="serve /metrics, on 127.0.0.1"
+    )
     parser.add_argument("--watch", type=_seconds, metavar="SECONDS", help="read again and again")
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--set-power-mode", metavar="NAME", help="of all devices, before they are read"
+    )
+    options = parser.parse_args(arguments)
+    if options.serve and options.watch is not None:
+        parser.error("expected --watch or --serve, got both")
+    return options
 
 
-def _show(options: argparse.Namespace, before: dict[int, Telemetry]) -> bool:
-    """Print one reading; True when each device answered. `before` becomes this reading."""
-    readings = read_all()
-    if options.json:
-        print(json.dumps(as_data(readings)), flush=True)
-    else:
-        print(table(readings, before), flush=True)
-    before.update({r.index: r.telemetry for r in readings if r.telemetry is not None})
-    return all(reading.error is None for reading in readings)
+class Screen:
+    """Where tables are written: over the one before on a terminal, else one after another."""
+
+    def __init__(self) -> None:
+        self.lines = 0  # of the last table, that are to be drawn over
+
+    def show(self, text: str) -> None:
+        if not sys.stdout.isatty():
+            return print(text, flush=True)
+        size = shutil.get_terminal_size()
+        # What does not fit would wrap or scroll, and the way back would be another.
+        lines = [line[: size.columns] for line in text.splitlines()][: size.lines - 1]
+        back = f"\x1b[{self.lines}F\x1b[J" if self.lines else ""
+        print(back + "\n".join(lines), flush=True)
+        self.lines = len(lines)
+
+
+def _run(options: argparse.Namespace) -> bool:
+    """True when each device answered the last reading."""
+    if options.set_power_mode is not None:
+        for reading in read_all():
+            Device(reading.index).set_power_mode(options.set_power_mode)
+    if options.serve:
+        host, port = options.serve
+        prometheus.serve(host, port, read_all)
+    screen, before = Screen(), dict[int, Telemetry]()
+    while True:
+        readings = read_all()
+        if options.json:
+            print(json.dumps(as_data(readings)), flush=True)
+        elif options.prometheus:
+            print(prometheus.exposition(readings), end="", flush=True)
+        elif options.watch is None:
+            print(table(readings, before), flush=True)
+        else:
+            screen.show(table(readings, before))
+        if options.watch is None:
+            return all(reading.error is None for reading in readings)
+        before = {r.index: r.telemetry for r in readings if r.telemetry is not None}
+        time.sleep(options.watch)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
-    before: dict[int, Telemetry] = {}
     try:
-        answered = _show(options, before)
-        while options.watch is not None:
-            time.sleep(options.watch)
-            answered = _show(options, before)
+        answered = _run(options)
         shutdown()
     except EmuError as error:
         if options.json:
             print(json.dumps({"devices": [], "error": error_data(error)}))
         print(f"emu-smi: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if not options.serve:
+            raise
+        print(f"emu-smi: --serve: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -1,0 +1,93 @@
+"""What the devices say at one time, and that as plain data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from emu_runtime import figures
+from emu_runtime.device import (
+    Device,
+    PowerMode,
+    Properties,
+    Telemetry,
+    device_count,
+    why_no_device,
+)
+from emu_runtime.errors import EmuError
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One device at one time, or why it did not answer."""
+
+    index: int
+    properties: Properties | None
+    telemetry: Telemetry | None
+    error: EmuError | None
+    modes: Sequence[PowerMode] = ()
+
+    @property
+    def mode(self) -> str:
+        """Name of the power mode that is set."""
+        if self.telemetry is None:
+            return ""
+        number = self.telemetry.power_mode
+        return self.modes[number].name if number < len(self.modes) else str(number)
+
+
+def read(index: int) -> Reading:
+    try:
+        device = Device(index)
+        return Reading(
+            index, device.properties(), device.telemetry(), None, tuple(device.power_modes())
+        )
+    except EmuError as error:
+        return Reading(index, None, None, error)
+
+
+def read_all() -> list[Reading]:
+    """Raises EmuError with the reason when there is no device."""
+    count = device_count()
+    if count == 0:
+        raise why_no_device() or EmuError("no device")
+    return [read(index) for index in range(count)]
+
+
+def as_data(readings: Sequence[Reading]) -> dict[str, object]:
+    return {
+        "devices": [
+            {
+                "index": reading.index,
+                "properties": _fields(reading.properties),
+                "telemetry": _fields(reading.telemetry),
+                "power_modes": [dataclasses.asdict(mode) for mode in reading.modes],
+                "figures": _figures(reading),
+                "error": error_data(reading.error) if reading.error else None,
+            }
+            for reading in readings
+        ]
+    }
+
+
+def _fields(record: Properties | Telemetry | None) -> dict[str, object] | None:
+    return None if record is None else dataclasses.asdict(record)
+
+
+def _figures(reading: Reading) -> dict[str, object] | None:
+    """What the telemetry says in words, shares and rates, since emud started."""
+    properties, telemetry = reading.properties, reading.telemetry
+    if properties is None or telemetry is None:
+        return None
+    return {
+        "power_mode": reading.mode,
+        "throttle": figures.throttle_name(telemetry),
+        "memory_pressure": figures.pressure_name(telemetry),
+        "shares": figures.shares(telemetry),
+        "bytes_per_second": figures.bandwidths(telemetry, properties.clock_hertz),
+    }
+
+
+def error_data(error: EmuError) -> dict[str, object]:
+    return {"status": error.status, "cause": error.cause, "mend": error.mend}
