@@ -1,4 +1,4 @@
-"""Write the constants of spec/machine.toml that emud needs as a C++ header.
+"""Write the constants of spec/machine.toml that emud needs, and its firmware, as a C++ header.
 
 Usage: constants.py MACHINE_TOML OUTPUT_HEADER
 """
@@ -48,6 +48,9 @@ CONSTANTS = [
     ("double", "kUtilisationSeconds", "power.utilisation_seconds"),
     ("double", "kThermalSeconds", "power.thermal_seconds"),
     ("const char*", "kStepping", "stepping.0.name"),
+    ("uint32_t", "kMaxFirmwareBytes", "firmware.max_bytes"),
+    ("const char*", "kFirmwareKey", "firmware.public_key"),
+    ("unsigned", "kEvents", "events.most"),
 ]
 
 
@@ -69,6 +72,8 @@ def main() -> None:
                 sys.exit(f"{source}: expected key {path}, got none at '{key}'")
         text = f'"{value}"' if isinstance(value, str) else str(value)
         lines.append(f"inline constexpr {kind} {name} = {text};")
+    image = (source.parent / machine["firmware"]["built_in"]).read_bytes()
+    lines.append(f"inline constexpr unsigned char kFirmware[] = {{{', '.join(map(str, image))}}};")
     lines.append("}")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("\n".join(lines) + "\n")
