@@ -62,8 +62,14 @@ enum class RequestKind : uint32_t {
   fault = 14,           // context                            -> payload emu_error
   activity_enable = 15, // context, value: 0 or 1
   activity_read = 16,   // context, value: capacity           -> value: dropped, count, payload emu_activity[count]
+  firmware_info = 17,   //                                    -> payload emu_firmware_info
+  firmware_write = 18,  // object: offset, value: total, bytes, 1 fd
+  firmware_activate = 19,
+  firmware_rollback = 20,
+  device_reset = 21,
+  event_read = 22,      // object: after, value: capacity     -> value: dropped, count, payload emu_event[count]
 };
-constexpr uint32_t kRequestKinds = 16;
+constexpr uint32_t kRequestKinds = 22;
 
 struct Request {
   uint32_t kind;
@@ -92,10 +98,13 @@ static_assert(sizeof(Reply) == 672 && offsetof(Reply, cause) == 32);
 static_assert(sizeof(emu_error) == 736 && sizeof(emu_device_info) == 488);
 static_assert(sizeof(emu_telemetry) == 152 && sizeof(emu_memory_info) == 32);
 static_assert(sizeof(emu_activity) == 152 && sizeof(emu_timestamp) == 16);
+static_assert(sizeof(emu_firmware_slot) == 276 && sizeof(emu_firmware_info) == 608 && sizeof(emu_event) == 224);
 
 constexpr size_t kMaxPayload = 64 * 1024;
 constexpr size_t kMaxMessage = sizeof(Reply) + kMaxPayload;
 constexpr size_t kActivityBatch = kMaxPayload / sizeof(emu_activity);
+constexpr size_t kEventBatch = kMaxPayload / sizeof(emu_event);
+constexpr uint64_t kMaxFirmwareChunk = 1 << 20;
 constexpr uint64_t kMaxProgramBytes = 24ull * 65536; // the verifier's bound on instructions
 
 } // namespace emu

@@ -1,4 +1,4 @@
-/* A client of interface 1.0, by its bytes: what it asked and the sizes that it takes were fixed when it was built, so
+/* A client of interface 1.0 or 1.1, by its bytes: what it asked and the sizes that it takes were fixed when it was built, so
  * nothing here comes from the headers of today. */
 #include <sys/socket.h>
 
@@ -13,8 +13,8 @@ constexpr size_t kReplyBytes = 672;
 
 class OldClient {
  public:
-  OldClient() : socket_(connect_raw()) {
-    const uint64_t hello[2] = {0x31764f4c48554d45, 1000}; // "EMUHLOv1", interface 1.0
+  explicit OldClient(uint32_t interface_version) : socket_(connect_raw()) {
+    const uint64_t hello[2] = {0x31764f4c48554d45, interface_version}; // "EMUHLOv1"
     CHECK(send(socket_.get(), hello, sizeof hello, 0) == sizeof hello);
     std::byte welcome[512];
     CHECK(recv(socket_.get(), welcome, sizeof welcome, 0) == 272);
@@ -41,11 +41,9 @@ class OldClient {
   const Descriptor socket_;
 };
 
-} // namespace
-
-CASE(older_client) {
+void is_served(uint32_t interface_version) {
   const Served device;
-  OldClient client;
+  OldClient client(interface_version);
   uint64_t context = 0, address = 0, queue = 0;
   CHECK(client.ask(1, 0, 0, 0, 0) == 488);          // device_info
   CHECK(client.ask(2, 0, 0, 0, 0) == 152);          // telemetry
@@ -62,3 +60,8 @@ CASE(older_client) {
   CHECK(client.ask(4, context, 0, 0, 0) == 0);
   emud_still_serves();
 }
+
+} // namespace
+
+CASE(older_client) { is_served(1000); }
+CASE(older_client_of_the_last_minor) { is_served(1001); }

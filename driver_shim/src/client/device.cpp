@@ -22,8 +22,8 @@ std::shared_ptr<Device> connect(const std::string& node) {
   device_was_opened();
   auto device = node.empty() ? std::make_shared<Device>(start_private(), "the private emud")
                              : std::make_shared<Device>(connect_node(node), "emud at " + node);
-  device->info = device->connection.fetch<emu_device_info>({uint32_t(RequestKind::device_info), 0, 0, 0, 0, 0});
-  device->connection.set_emud(device->info.emud_pid);
+  const auto info = device->connection.fetch<emu_device_info>({uint32_t(RequestKind::device_info), 0, 0, 0, 0, 0});
+  device->connection.set_emud(info.emud_pid);
   return device;
 }
 

@@ -19,7 +19,6 @@ struct Device {
   Device(Descriptor socket, const std::string& what) : connection(std::move(socket), what) {}
 
   Connection connection;
-  emu_device_info info{};
 };
 
 /* Pinned memory: shared with the device, known there by a number. */

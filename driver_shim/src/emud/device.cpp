@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "emu_constants.h"
+#include "log.h"
+#include "ring.h"
 
 namespace emu {
 namespace {
@@ -26,11 +28,13 @@ std::string in_mib(uint64_t bytes) { return format("%.1f MiB", double(bytes) / (
 
 } // namespace
 
-Device::Device(const Options& options, uint32_t index)
+Device::Device(const Options& options, uint32_t index, std::unique_ptr<Firmware> firmware)
     : index_(index), node_(options.node(index)), tick_budget_(options.tick_budget),
       launch_limit_(options.launch_seconds), private_(options.is_private()),
-      memory_(options.memory_bytes), pool_(options.threads), copier_(options.threads),
-      temperature_(settled_celsius(watts(0))), compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {}
+      firmware_(std::move(firmware)), memory_(options.memory_bytes), pool_(options.threads), copier_(options.threads),
+      temperature_(settled_celsius(watts(0))), compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {
+  for (const Firmware::Happened& happened : firmware_->boot()) note_firmware(happened);
+}
 
 Device::~Device() = default;
 
@@ -41,7 +45,7 @@ emu_device_info Device::info() const {
   copy_text(info.name, "Emulated accelerator");
   copy_text(info.uuid, format("454d5500-0000-4000-8000-%012x", index_));
   copy_text(info.stepping, constants::kStepping);
-  copy_text(info.firmware, "1.0.0");
+  copy_text(info.firmware, firmware_->version());
   copy_text(info.driver, EMU_VERSION);
   info.interface_version = EMU_DRIVER_INTERFACE;
   info.cores = constants::kCores;
@@ -98,6 +102,82 @@ uint64_t Device::advance(emu_queue_kind kind, uint64_t ready, const Work& work) 
     temperature_ = approach(temperature_, settled_celsius(watts(utilisation_)), seconds, constants::kThermalSeconds);
   }
   return start;
+}
+
+emu_event Device::note(emu_event event, std::string_view text) noexcept {
+  {
+    const std::lock_guard lock(clock_mutex_);
+    event.ticks = std::max(engine_ticks_[0], engine_ticks_[1]);
+  }
+  event.nanoseconds = monotonic_ns();
+  copy_text(event.text, text);
+  event.sequence = events_.add(event);
+  return event;
+}
+
+/* Into the log, and on the timeline of every context that records its commands. */
+void Device::note_firmware(const Firmware::Happened& happened) {
+  log("device %u: %s", index_, happened.text.c_str());
+  const emu_event event = note(new_event(happened.kind, happened.status, EMU_SCOPE_DEVICE), happened.text);
+  emu_activity activity{};
+  activity.size = sizeof activity;
+  activity.kind = EMU_ACTIVITY_FIRMWARE;
+  activity.queue = UINT32_MAX;
+  activity.status = happened.status;
+  activity.command = event.sequence;
+  activity.start_ticks = activity.end_ticks = event.ticks;
+  activity.start_ns = activity.end_ns = event.nanoseconds;
+  copy_text(activity.program, happened.text);
+  const std::lock_guard lock(contexts_mutex_);
+  for (const auto& [id, context] : contexts_) {
+    if (context->recording) context->record(activity);
+  }
+}
+
+template <typename Operation>
+void Device::firmware_operation(const Operation& operation) {
+  try {
+    operation();
+  } catch (const Refusal& refusal) {
+    note_firmware({EMU_EVENT_FIRMWARE_REFUSED, refusal.status, "refused: " + refusal.cause});
+    throw;
+  }
+}
+
+void Device::firmware_write(uint64_t total, uint64_t offset, std::span<const std::byte> bytes) {
+  firmware_operation([&] {
+    if (const auto written = firmware_->write(total, offset, bytes)) note_firmware(*written);
+  });
+}
+
+void Device::firmware_activate() {
+  firmware_operation([&] { note_firmware(firmware_->activate()); });
+}
+
+void Device::firmware_rollback() {
+  firmware_operation([&] { note_firmware(firmware_->rollback()); });
+}
+
+void Device::reset(pid_t by) {
+  const std::vector<Firmware::Happened> boot = firmware_->boot(); // where it cannot, nothing has changed
+  emu_error error{};
+  error.size = sizeof error;
+  error.status = EMU_ERROR_STALE_HANDLE;
+  error.scope = EMU_SCOPE_DEVICE;
+  error.queue = UINT32_MAX;
+  copy_text(error.cause, format("the device was reset by process %d", by));
+  copy_text(error.mend, "destroy the context and make a new one");
+  emu_event event = new_event(EMU_EVENT_RESET, EMU_OK, EMU_SCOPE_DEVICE);
+  event.process = by;
+  note(event, error.cause);
+  {
+    const std::lock_guard lock(contexts_mutex_);
+    for (const auto& [id, context] : contexts_) {
+      context->fail(error);
+      context->stop();
+    }
+  }
+  for (const Firmware::Happened& happened : boot) note_firmware(happened);
 }
 
 Refusal Device::out_of_memory(uint64_t bytes) const {

@@ -250,6 +250,12 @@ void execute(Device& device, Queue& queue) {
     queue.complete(start + execution.work.ticks);
   } else {
     device.count_fault();
+    emu_event event = new_event(EMU_EVENT_FAULT, emu_status(error.status), emu_scope(error.scope));
+    event.process = context.owner;
+    event.context = context.id;
+    event.queue = error.queue;
+    event.command = error.command;
+    device.note(event, error.cause);
     context.fail(error);
   }
 }

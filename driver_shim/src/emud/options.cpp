@@ -29,6 +29,8 @@ usage: emud --node DIR/emu0 [options]     serve device nodes
   --launch-seconds N  seconds of the host that one launch may take
   --handshake-seconds N  how long a client may take to say its first word
   --interface N    interface number to serve as, for tests of the handshake
+  --state-dir DIR  folder where firmware outlives emud, made if need be (default: none; for --private:
+                   $EMU_STATE_DIR)
   --foreground     stay in the foreground; otherwise return when the nodes are ready
   --log FILE       append a line for each event
   --version, --help
@@ -70,6 +72,10 @@ std::string Options::node(uint32_t device) const {
   return first_node.substr(0, at) + std::to_string(std::strtoul(first_node.c_str() + at, nullptr, 10) + device);
 }
 
+std::string Options::state_of(uint32_t device) const {
+  return state_dir.empty() ? "" : state_dir + "/" + std::to_string(device);
+}
+
 Options parse_options(int argc, char** argv) {
   Options options;
   options.memory_bytes = constants::kMemoryBytes;
@@ -85,6 +91,7 @@ Options parse_options(int argc, char** argv) {
       {"tick-budget", required_argument, nullptr, 'b'}, {"interface", required_argument, nullptr, 'i'},
       {"launch-seconds", required_argument, nullptr, 's'}, {"handshake-seconds", required_argument, nullptr, 'w'},
       {"foreground", no_argument, nullptr, 'f'},       {"log", required_argument, nullptr, 'l'},
+      {"state-dir", required_argument, nullptr, 'S'},
       {"version", no_argument, nullptr, 'v'},          {"help", no_argument, nullptr, 'h'},
       {nullptr, 0, nullptr, 0}};
   opterr = 0;
@@ -106,6 +113,10 @@ Options parse_options(int argc, char** argv) {
       case 'i': options.interface_version = uint32_t(number("--interface", optarg, 0, UINT32_MAX)); break;
       case 'f': options.foreground = true; break;
       case 'l': options.log = optarg; break;
+      case 'S':
+        if (*optarg == '\0') refuse("--state-dir: expected a folder, got ''");
+        options.state_dir = optarg;
+        break;
       case 'v': std::printf("emud %s, driver interface %d.%d\n", EMU_VERSION, EMU_DRIVER_INTERFACE_MAJOR, EMU_DRIVER_INTERFACE_MINOR); std::exit(0);
       case 'h': std::fputs(kUsage, stdout); std::exit(0);
       default: refuse(std::string("expected a known option and its value, got '") + argv[optind - 1] + "'");
@@ -117,6 +128,9 @@ Options parse_options(int argc, char** argv) {
     refuse("--node: expected a path that ends in a number, like /dev/emu/emu0, got '" + options.first_node + "'");
   }
   if (options.is_private() && options.devices != 1) refuse("--devices: a private emud has one device");
+  if (const char* given = std::getenv("EMU_STATE_DIR"); options.is_private() && options.state_dir.empty() && given != nullptr) {
+    options.state_dir = given;
+  }
   return options;
 }
 

@@ -20,9 +20,11 @@ struct Options {
   uint32_t interface_version = 0; // that the handshake names
   bool foreground = false;
   std::string log;               // file; "" is stderr in the foreground, else nowhere
+  std::string state_dir;         // folder of what outlives emud; "" for none
 
   bool is_private() const { return private_fd >= 0; }
   std::string node(uint32_t device) const; // "" for a private emud
+  std::string state_of(uint32_t device) const; // its folder in `state_dir`, or ""
 };
 
 /* Prints and exits for --help, --version (0) and for bad input (2). */

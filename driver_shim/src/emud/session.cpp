@@ -5,8 +5,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <system_error>
@@ -40,6 +42,12 @@ constexpr Shape kShapes[kRequestKinds + 1] = {
     {true, false, false, false, 0},  // fault
     {true, false, true, false, 0},   // activity_enable
     {true, false, true, false, 0},   // activity_read
+    {false, false, false, false, 0}, // firmware_info
+    {false, true, true, true, 1},    // firmware_write
+    {false, false, false, false, 0}, // firmware_activate
+    {false, false, false, false, 0}, // firmware_rollback
+    {false, false, false, false, 0}, // device_reset
+    {false, true, true, false, 0},   // event_read
 };
 
 /* What a client may still ask after its context was lost. */
@@ -48,6 +56,23 @@ bool works_when_lost(RequestKind kind) {
          kind == RequestKind::activity_enable || kind == RequestKind::activity_read ||
          kind == RequestKind::queue_destroy || kind == RequestKind::host_unregister ||
          kind == RequestKind::program_unload || kind == RequestKind::memory_free;
+}
+
+/* What is too long for a request, from a regular file only: reading a pipe would block the session for ever. */
+std::vector<std::byte> read_memfd(const Descriptor& fd, uint64_t bytes, uint64_t most, emu_status status,
+                                  const char* what) {
+  struct stat file {};
+  if (bytes == 0 || bytes > most || fstat(fd.get(), &file) != 0 || !S_ISREG(file.st_mode) ||
+      uint64_t(file.st_size) < bytes) {
+    throw Refusal(status, EMU_SCOPE_COMMAND,
+                  format("%s: expected 1 to %llu bytes in a memfd, got %llu", what,
+                         static_cast<unsigned long long>(most), static_cast<unsigned long long>(bytes)));
+  }
+  std::vector<std::byte> out(bytes);
+  if (pread(fd.get(), out.data(), out.size(), 0) != ssize_t(out.size())) {
+    throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND, format("%s: cannot be read: %s", what, std::strerror(errno)));
+  }
+  return out;
 }
 
 } // namespace
@@ -68,6 +93,13 @@ Session::Session(Device& device, Descriptor&& socket, std::shared_ptr<Quotas> qu
       serve();
     } catch (const std::exception& error) { // e.g. no memory on the host: this client goes, others stay
       log("client %d: session ended: %s", client_, error.what());
+    }
+    if (!contexts_.empty()) {
+      emu_event event = new_event(EMU_EVENT_CLIENT_LOST, EMU_OK, EMU_SCOPE_CONTEXT);
+      event.process = client_;
+      char text[64];
+      std::snprintf(text, sizeof text, "the client left %zu contexts behind", contexts_.size());
+      device_.note(event, text);
     }
     while (!contexts_.empty()) {
       const std::shared_ptr<Context> context = contexts_.begin()->second;
@@ -117,7 +149,10 @@ void Session::wait_at_most(uint64_t seconds) {
 bool Session::shake_hands() {
   ucred peer{};
   socklen_t length = sizeof peer;
-  if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) client_ = peer.pid;
+  if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) {
+    client_ = peer.pid;
+    user_ = peer.uid;
+  }
   Hello hello{};
   Welcome welcome{kWelcomeMagic, interface_version_, EMU_OK, {}};
   wait_at_most(handshake_seconds_); // who says nothing keeps no place
@@ -240,6 +275,12 @@ Session::Answer Session::answer(const Request& request) {
     case RequestKind::fault: set_payload(context(request)->fault()); break;
     case RequestKind::activity_enable: context(request)->recording = request.value != 0; break;
     case RequestKind::activity_read: return activity_read(request);
+    case RequestKind::firmware_info: set_payload(device_.firmware_info()); break;
+    case RequestKind::firmware_write: firmware_write(request, fds_[0]); break;
+    case RequestKind::firmware_activate: owned("to activate firmware").firmware_activate(); break;
+    case RequestKind::firmware_rollback: owned("to roll firmware back").firmware_rollback(); break;
+    case RequestKind::device_reset: owned("to reset the device").reset(client_); break;
+    case RequestKind::event_read: return event_read(request);
   }
   return out;
 }
@@ -265,21 +306,36 @@ Session::Answer Session::activity_read(const Request& request) {
   return out;
 }
 
+Session::Answer Session::event_read(const Request& request) {
+  Answer out;
+  const size_t capacity = std::min<uint64_t>(request.value, kEventBatch);
+  message_.resize(sizeof(Reply) + capacity * sizeof(emu_event));
+  auto* const events = reinterpret_cast<emu_event*>(message_.data() + sizeof(Reply));
+  out.reply.count = device_.events().read(request.object, events, capacity, out.reply.value);
+  message_.resize(sizeof(Reply) + out.reply.count * sizeof(emu_event));
+  if (user_ == geteuid()) return out;
+  for (emu_event* event = events; event != events + out.reply.count; ++event) {
+    if (event->process != 0 && event->process != client_) std::memset(event->text, 0, sizeof event->text);
+  }
+  return out;
+}
+
+Device& Session::owned(const char* what) const {
+  if (user_ == geteuid()) return device_;
+  throw Refusal(EMU_ERROR_PERMISSION, EMU_SCOPE_COMMAND,
+                format("%s: expected a process of user %u, as whom emud runs, got user %u", what, geteuid(), user_),
+                "do it as that user");
+}
+
+void Session::firmware_write(const Request& request, const Descriptor& fd) {
+  Device& device = owned("to write firmware");
+  const auto bytes = read_memfd(fd, request.bytes, kMaxFirmwareChunk, EMU_ERROR_INVALID_ARGUMENT, "bytes of firmware");
+  device.firmware_write(request.value, request.object, bytes);
+}
+
 Session::Answer Session::program_load(const Request& request, const Descriptor& fd) {
   const auto into = context(request);
-  // Read from a regular file only: reading a pipe would block the session for ever.
-  struct stat status {};
-  if (request.bytes == 0 || request.bytes > kMaxProgramBytes || fstat(fd.get(), &status) != 0 ||
-      !S_ISREG(status.st_mode) || uint64_t(status.st_size) < request.bytes) {
-    throw Refusal(EMU_ERROR_BAD_PROGRAM, EMU_SCOPE_COMMAND,
-                  format("binary of a program: expected 1 to %llu bytes in a memfd, got %llu",
-                         static_cast<unsigned long long>(kMaxProgramBytes),
-                         static_cast<unsigned long long>(request.bytes)));
-  }
-  std::vector<std::byte> binary(request.bytes);
-  if (pread(fd.get(), binary.data(), binary.size(), 0) != ssize_t(binary.size())) {
-    throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND, format("a program cannot be read: %s", std::strerror(errno)));
-  }
+  const auto binary = read_memfd(fd, request.bytes, kMaxProgramBytes, EMU_ERROR_BAD_PROGRAM, "binary of a program");
   Answer out;
   out.reply.value = into->program_load(binary);
   out.reply.count = machine::args_bytes(*into->program(out.reply.value));

@@ -53,6 +53,9 @@ class Session {
   template <typename T>
   void set_payload(const T& value);
   Answer activity_read(const Request& request);
+  Answer event_read(const Request& request);
+  void firmware_write(const Request& request, const Descriptor& fd);
+  Device& owned(const char* what) const; // the device; throws Refusal to who is not the user that emud runs as
   Answer queue_create(const Request& request);
   Answer program_load(const Request& request, const Descriptor& fd);
   std::shared_ptr<Context> context(const Request& request) const;
@@ -65,6 +68,7 @@ class Session {
   const uint32_t interface_version_;
   const uint64_t handshake_seconds_;
   pid_t client_ = 0;
+  uid_t user_ = uid_t(-1);
   mutable std::mutex contexts_mutex_;
   using Contexts = std::map<uint64_t, std::shared_ptr<Context>>;
   Contexts contexts_; // changed by the session's thread
