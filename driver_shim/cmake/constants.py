@@ -47,11 +47,28 @@ CONSTANTS = [
     ("double", "kCelsiusPerWatt", "power.celsius_per_watt"),
     ("double", "kUtilisationSeconds", "power.utilisation_seconds"),
     ("double", "kThermalSeconds", "power.thermal_seconds"),
-    ("const char*", "kStepping", "stepping.0.name"),
+    ("uint32_t", "kArgumentGranule", "queues.argument_granule"),
     ("uint32_t", "kMaxFirmwareBytes", "firmware.max_bytes"),
     ("const char*", "kFirmwareKey", "firmware.public_key"),
     ("unsigned", "kEvents", "events.most"),
 ]
+ERRATA = ("argument-tail",)
+
+
+def steppings(source: Path, machine: dict) -> list[str]:
+    for stepping in machine["stepping"]:
+        unknown = sorted(set(stepping["errata"]) - set(ERRATA))
+        if unknown:
+            sys.exit(f"{source}: stepping {stepping['name']}: expected {ERRATA}, got {unknown}")
+    fields = " ".join(f"bool {name.replace('-', '_')};" for name in ERRATA)
+    rows = [
+        ", ".join([f'"{s["name"]}"', *(str(name in s["errata"]).lower() for name in ERRATA)])
+        for s in machine["stepping"]
+    ]
+    return [
+        f"struct Stepping {{ const char* name; {fields} }};",
+        f"inline constexpr Stepping kSteppings[] = {{{', '.join(f'{{{row}}}' for row in rows)}}};",
+    ]
 
 
 def main() -> None:
@@ -72,6 +89,7 @@ def main() -> None:
                 sys.exit(f"{source}: expected key {path}, got none at '{key}'")
         text = f'"{value}"' if isinstance(value, str) else str(value)
         lines.append(f"inline constexpr {kind} {name} = {text};")
+    lines += steppings(source, machine)
     image = (source.parent / machine["firmware"]["built_in"]).read_bytes()
     lines.append(f"inline constexpr unsigned char kFirmware[] = {{{', '.join(map(str, image))}}};")
     lines.append("}")

@@ -43,6 +43,8 @@ constexpr bool interfaces_meet(uint32_t client, uint32_t device) {
   return client / 1000 == device / 1000 && client % 1000 <= device % 1000;
 }
 
+constexpr uint32_t kErrataInterface = 1002; // clients from here on work around errata (stepping.h)
+
 /* What each request means, and which fields it uses; the others must be zero.
  *   reply: `value` and `count` of Reply, then the payload, then descriptors. */
 enum class RequestKind : uint32_t {

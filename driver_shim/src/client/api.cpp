@@ -9,6 +9,7 @@
 #include "assemble.h"
 #include "find.h"
 #include "objects.h"
+#include "stepping.h"
 
 namespace emu::client {
 namespace {
@@ -244,7 +245,7 @@ emu_status queue_launch(emu_queue* queue, emu_program* program, const uint32_t g
     require(bytes <= kMaxArguments, "at most 4096 bytes of arguments");
     Command command = command_of(CommandKind::launch, correlation);
     command.target = what->id;
-    command.length = bytes;
+    command.length = to->context->device().pads_arguments ? whole_granules(bytes) : bytes;
     std::memcpy(command.grid, grid, sizeof command.grid);
     const uint64_t number = to->submit(command, args, bytes);
     if (sequence != nullptr) *sequence = number;

@@ -55,8 +55,9 @@ class Context::Quiet {
   Context& context_;
 };
 
-Context::Context(Device& device_, uint64_t id_, pid_t owner_, uint64_t number, std::shared_ptr<Quotas> quotas)
-    : device(device_), id(id_), owner(owner_), quotas_(std::move(quotas)), itself_(quotas_->contexts, 1),
+Context::Context(Device& device_, uint64_t id_, pid_t owner_, uint64_t number, std::shared_ptr<Quotas> quotas,
+                 bool knows_errata_)
+    : device(device_), id(id_), owner(owner_), knows_errata(knows_errata_), quotas_(std::move(quotas)), itself_(quotas_->contexts, 1),
       window_(device_.memory(), base_of(number), quotas_->mappings) {}
 
 Context::~Context() = default;

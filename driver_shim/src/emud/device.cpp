@@ -31,7 +31,7 @@ std::string in_mib(uint64_t bytes) { return format("%.1f MiB", double(bytes) / (
 Device::Device(const Options& options, uint32_t index, std::unique_ptr<Firmware> firmware)
     : index_(index), node_(options.node(index)), tick_budget_(options.tick_budget),
       launch_limit_(options.launch_seconds), private_(options.is_private()),
-      firmware_(std::move(firmware)), memory_(options.memory_bytes), pool_(options.threads), copier_(options.threads),
+      stepping_(*options.stepping), firmware_(std::move(firmware)), memory_(options.memory_bytes), pool_(options.threads), copier_(options.threads),
       temperature_(settled_celsius(watts(0))), compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {
   for (const Firmware::Happened& happened : firmware_->boot()) note_firmware(happened);
 }
@@ -44,7 +44,7 @@ emu_device_info Device::info() const {
   info.index = index_;
   copy_text(info.name, "Emulated accelerator");
   copy_text(info.uuid, format("454d5500-0000-4000-8000-%012x", index_));
-  copy_text(info.stepping, constants::kStepping);
+  copy_text(info.stepping, stepping_.name);
   copy_text(info.firmware, firmware_->version());
   copy_text(info.driver, EMU_VERSION);
   info.interface_version = EMU_DRIVER_INTERFACE;
@@ -196,9 +196,10 @@ Refusal Device::out_of_memory(uint64_t bytes) const {
   return Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND, cause, "free memory, or end a process that holds it");
 }
 
-std::shared_ptr<Context> Device::context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas) {
+std::shared_ptr<Context> Device::context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
+                                                bool knows_errata) {
   const std::lock_guard lock(contexts_mutex_);
-  auto context = std::make_shared<Context>(*this, next_context_id_, owner, number, std::move(quotas));
+  auto context = std::make_shared<Context>(*this, next_context_id_, owner, number, std::move(quotas), knows_errata);
   contexts_.emplace(next_context_id_++, context);
   return context;
 }

@@ -47,6 +47,7 @@ class Device {
   Copier& copier() { return copier_; }
   uint64_t tick_budget() const { return tick_budget_; }
   std::chrono::seconds launch_limit() const { return launch_limit_; }
+  const constants::Stepping& stepping() const { return stepping_; }
 
   emu_device_info info() const;
   emu_telemetry telemetry() const;
@@ -63,7 +64,8 @@ class Device {
   emu_event note(emu_event event, std::string_view text) noexcept;
   const Events& events() const { return events_; }
 
-  std::shared_ptr<Context> context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas);
+  std::shared_ptr<Context> context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
+                                          bool knows_errata);
   void context_destroy(const std::shared_ptr<Context>& context) noexcept;
   uint32_t next_queue_id() { return next_queue_id_++; }
   void attach(const std::shared_ptr<Queue>& queue);
@@ -87,6 +89,7 @@ class Device {
   const uint64_t tick_budget_;
   const std::chrono::seconds launch_limit_;
   const bool private_;
+  const constants::Stepping& stepping_;
   const std::unique_ptr<Firmware> firmware_;
   Events events_;
   PhysicalMemory memory_;

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "emu/driver.h"
-#include "emu_constants.h"
+#include "stepping.h"
 
 namespace emu {
 namespace {
@@ -28,6 +28,7 @@ usage: emud --node DIR/emu0 [options]     serve device nodes
   --tick-budget N  device ticks that one launch may take
   --launch-seconds N  seconds of the host that one launch may take
   --handshake-seconds N  how long a client may take to say its first word
+  --stepping NAME  of the silicon (default: the first of machine.toml)
   --interface N    interface number to serve as, for tests of the handshake
   --state-dir DIR  folder where firmware outlives emud, made if need be (default: none; for --private:
                    $EMU_STATE_DIR)
@@ -51,6 +52,13 @@ uint64_t number(const char* option, const char* text, uint64_t low, uint64_t hig
            ", got '" + text + "'");
   }
   return value;
+}
+
+const constants::Stepping* stepping(const char* name) {
+  if (const constants::Stepping* const found = find_stepping(name)) return found;
+  std::string known;
+  for (const constants::Stepping& one : constants::kSteppings) known += std::string(known.empty() ? "" : ", ") + one.name;
+  refuse("--stepping: expected one of " + known + ", got '" + name + "'");
 }
 
 unsigned processors() {
@@ -91,7 +99,7 @@ Options parse_options(int argc, char** argv) {
       {"tick-budget", required_argument, nullptr, 'b'}, {"interface", required_argument, nullptr, 'i'},
       {"launch-seconds", required_argument, nullptr, 's'}, {"handshake-seconds", required_argument, nullptr, 'w'},
       {"foreground", no_argument, nullptr, 'f'},       {"log", required_argument, nullptr, 'l'},
-      {"state-dir", required_argument, nullptr, 'S'},
+      {"state-dir", required_argument, nullptr, 'S'},  {"stepping", required_argument, nullptr, 'e'},
       {"version", no_argument, nullptr, 'v'},          {"help", no_argument, nullptr, 'h'},
       {nullptr, 0, nullptr, 0}};
   opterr = 0;
@@ -113,6 +121,7 @@ Options parse_options(int argc, char** argv) {
       case 'i': options.interface_version = uint32_t(number("--interface", optarg, 0, UINT32_MAX)); break;
       case 'f': options.foreground = true; break;
       case 'l': options.log = optarg; break;
+      case 'e': options.stepping = stepping(optarg); break;
       case 'S':
         if (*optarg == '\0') refuse("--state-dir: expected a folder, got ''");
         options.state_dir = optarg;

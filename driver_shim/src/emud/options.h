@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "emu_constants.h"
+
 namespace emu {
 
 struct Options {
@@ -18,6 +20,7 @@ struct Options {
   uint64_t handshake_seconds = 0; // for a client's first word
   unsigned threads = 0;
   uint32_t interface_version = 0; // that the handshake names
+  const constants::Stepping* stepping = &constants::kSteppings[0];
   bool foreground = false;
   std::string log;               // file; "" is stderr in the foreground, else nowhere
   std::string state_dir;         // folder of what outlives emud; "" for none

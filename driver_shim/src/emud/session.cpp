@@ -168,6 +168,7 @@ bool Session::shake_hands() {
                                     hello.interface_version / 1000, hello.interface_version % 1000,
                                     interface_version_ / 1000, interface_version_ % 1000));
   }
+  knows_errata_ = hello.interface_version >= kErrataInterface;
   log("client %d came, interface %u: %s", client_, hello.interface_version,
       welcome.status == EMU_OK ? "served" : welcome.cause);
   return send_message(socket_.get(), &welcome, sizeof welcome) && welcome.status == EMU_OK;
@@ -249,7 +250,7 @@ Session::Answer Session::answer(const Request& request) {
     case RequestKind::telemetry: set_payload(device_.telemetry()); break;
     case RequestKind::context_create: {
       auto entry = new_entry<Contexts>();
-      entry.mapped() = device_.context_create(client_, request.value, quotas_);
+      entry.mapped() = device_.context_create(client_, request.value, quotas_, knows_errata_);
       out.reply.value = entry.key() = entry.mapped()->id;
       const std::lock_guard lock(contexts_mutex_);
       contexts_.insert(std::move(entry));

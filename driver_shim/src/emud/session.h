@@ -67,6 +67,7 @@ class Session {
   const Descriptor socket_;
   const uint32_t interface_version_;
   const uint64_t handshake_seconds_;
+  bool knows_errata_ = false; // the client
   pid_t client_ = 0;
   uid_t user_ = uid_t(-1);
   mutable std::mutex contexts_mutex_;
