@@ -43,6 +43,7 @@ from qualify.wheelhouse import Closure
 EPOCH = 1767225600
 """2026-01-01: what every file in a wheel is dated, so that time is not in the bytes."""
 CCACHE_BYTES = "2G"
+_SODIUM = b"#include <sodium.h>\nSODIUM_VERSION_STRING\n"
 _PROBE = b"#include <span>\nauto probe(std::span<int> numbers) { return numbers.size(); }\n"
 """C++20 in language and library: GCC 9 and older have neither."""
 BUILD_SECONDS = 3600
@@ -113,13 +114,23 @@ def toolchain(stages: Stages, engine: Engine, image: Image) -> Toolchain:
         with engine.open_client(layers.STEP_SECONDS) as client:
             base = layers.base_image(stages, client, image)
         return Toolchain(text=base.tag, python=image.python, engine=engine, image=base.tag)
-    said = host_compiler()
+    said = f"{host_compiler()}; libsodium {host_sodium()}"
     tools = [f"{name} {version(name)}" for name in ("build", "cmake", "ninja", "scikit-build-core")]
     libc = str(os.confstr("CS_GNU_LIBC_VERSION"))
     chosen = [f"{name}={os.environ[name]}" for name in ("CC", "CXX") if name in os.environ]
     minor = f"{sys.version_info[0]}.{sys.version_info[1]}"
     text = "; ".join([said, *chosen, libc, host.software(), *tools])
     return Toolchain(text=text, python=minor)
+
+
+def host_sodium() -> str:
+    """The version of libsodium that this machine's C++ compiler finds. Raises HostError."""
+    words = shlex.split(os.environ.get("CXX", "")) or ["c++"]
+    done = process.run([*words, "-E", "-P", "-x", "c++", "-"], stdin=_SODIUM, timeout=60)
+    if not done.ok or not done.stdout.strip():
+        said = "".join(done.stderr.strip().splitlines()[:1])
+        raise HostError(f"there is no libsodium, which emud is linked with: {said}")
+    return done.stdout.strip().splitlines()[-1].strip('"')
 
 
 def host_compiler() -> str:

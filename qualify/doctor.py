@@ -30,7 +30,10 @@ def examine(cache: Path, pythons: tuple[str, ...]) -> Iterator[Finding]:
     """The findings, as they are found. `pythons` are the versions that the matrix has."""
     yield _room()
     yield _git()
-    yield _compiler()
+    compiler = _compiler()
+    yield compiler
+    if compiler.ok:
+        yield _sodium()
     yield _mmdebstrap()
     yield from map(_python, pythons)
     yield _disk(cache)
@@ -40,7 +43,8 @@ def demand(chosen: Engine, declaration: Declaration) -> None:
     """Raise HostError for the first program that a run with `chosen` needs and lacks."""
     findings = [_git()]
     if not chosen.has_images:
-        findings.append(_compiler())
+        compiler = _compiler()
+        findings += [compiler, _sodium()] if compiler.ok else [compiler]
     elif layers.lacks_base(chosen, (declaration.build, *declaration.room)):
         findings.append(_mmdebstrap())
     for finding in findings:
@@ -80,6 +84,14 @@ def _compiler() -> Finding:
         return Finding(what=what, ok=True, found=build.host_compiler())
     except HostError as error:
         return Finding(what=what, ok=False, found=error.what, mend=mend)
+
+
+def _sodium() -> Finding:
+    mend = "apt install libsodium-dev"
+    try:
+        return Finding(what="libsodium", ok=True, found=build.host_sodium())
+    except HostError as error:
+        return Finding(what="libsodium", ok=False, found=error.what, mend=mend)
 
 
 def _mmdebstrap() -> Finding:

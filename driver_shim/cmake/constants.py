@@ -1,4 +1,4 @@
-"""Write the constants of spec/machine.toml that emud needs as a C++ header.
+"""Write the constants of spec/machine.toml that emud needs, and its firmware, as a C++ header.
 
 Usage: constants.py MACHINE_TOML OUTPUT_HEADER
 """
@@ -50,7 +50,10 @@ CONSTANTS = [
     ("uint32_t", "kLowestClockPercent", "thermal.lowest_clock_percent"),
     ("double", "kMemoryHigh", "memory_pressure.high"),
     ("double", "kMemoryCritical", "memory_pressure.critical"),
-    ("const char*", "kStepping", "stepping.0.name"),
+    ("uint32_t", "kArgumentGranule", "queues.argument_granule"),
+    ("uint32_t", "kMaxFirmwareBytes", "firmware.max_bytes"),
+    ("const char*", "kFirmwareKey", "firmware.public_key"),
+    ("unsigned", "kEvents", "events.most"),
 ]
 POWER_MODE = [
     ("const char*", "name"),
@@ -58,23 +61,41 @@ POWER_MODE = [
     ("double", "idle_watts"),
     ("double", "busy_watts"),
 ]
+ERRATA = ("argument-tail",)
+STEPPING = [("const char*", "name"), *(("bool", name.replace("-", "_")) for name in ERRATA)]
 
 
 def literal(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def power_modes(modes: list[dict[str, object]]) -> list[str]:
-    """`modes` as a struct and an array of it, in their order."""
-    fields = " ".join(f"{kind} {name};" for kind, name in POWER_MODE)
-    rows = [
-        "  {" + ", ".join(literal(mode[name]) for _, name in POWER_MODE) + "}," for mode in modes
-    ]
+def structs(
+    kind: str, array: str, fields: list[tuple[str, str]], rows: list[dict[str, object]]
+) -> list[str]:
+    """A struct `kind` of `fields`, and an array of it with `rows` in their order."""
+    members = " ".join(f"{type_} {name};" for type_, name in fields)
     return [
-        f"struct PowerMode {{ {fields} }};",
-        "inline constexpr PowerMode kPowerModes[] = {",
-        *rows,
+        f"struct {kind} {{ {members} }};",
+        f"inline constexpr {kind} {array}[] = {{",
+        *("  {" + ", ".join(literal(row[name]) for _, name in fields) + "}," for row in rows),
         "};",
+    ]
+
+
+def steppings(source: Path, machine: dict) -> list[dict[str, object]]:
+    """Each with its name, and for each erratum whether it has it."""
+    for stepping in machine["stepping"]:
+        unknown = sorted(set(stepping["errata"]) - set(ERRATA))
+        if unknown:
+            sys.exit(f"{source}: stepping {stepping['name']}: expected {ERRATA}, got {unknown}")
+    return [
+        {
+            "name": stepping["name"],
+            **{name.replace("-", "_"): name in stepping["errata"] for name in ERRATA},
+        }
+        for stepping in machine["stepping"]
     ]
 
 
@@ -91,14 +112,17 @@ def main() -> None:
         value = machine
         for key in path.split("."):
             try:
-                value = value[int(key)] if key.isdigit() else value[key]
-            except (KeyError, IndexError):
+                value = value[key]
+            except KeyError:
                 sys.exit(f"{source}: expected key {path}, got none at '{key}'")
         lines.append(f"inline constexpr {kind} {name} = {literal(value)};")
     try:
-        lines += power_modes(machine["power"]["modes"])
+        lines += structs("PowerMode", "kPowerModes", POWER_MODE, machine["power"]["modes"])
+        lines += structs("Stepping", "kSteppings", STEPPING, steppings(source, machine))
+        image = (source.parent / machine["firmware"]["built_in"]).read_bytes()
     except KeyError as error:
-        sys.exit(f"{source}: expected key power.modes with its fields, got none at {error}")
+        sys.exit(f"{source}: expected power.modes, stepping and firmware, got none at {error}")
+    lines.append(f"inline constexpr unsigned char kFirmware[] = {{{', '.join(map(str, image))}}};")
     lines.append("}")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("\n".join(lines) + "\n")

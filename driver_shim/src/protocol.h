@@ -43,6 +43,8 @@ constexpr bool interfaces_meet(uint32_t client, uint32_t device) {
   return client / 1000 == device / 1000 && client % 1000 <= device % 1000;
 }
 
+constexpr uint32_t kErrataInterface = 1002; // clients from here on work around errata (stepping.h)
+
 /* What each request means, and which fields it uses; the others must be zero.
  *   reply: `value` and `count` of Reply, then the payload, then descriptors. */
 enum class RequestKind : uint32_t {
@@ -65,8 +67,14 @@ enum class RequestKind : uint32_t {
   telemetry_more = 17,  //                                    -> payload emu_telemetry, all of it
   power_mode = 18,      // value: index                       -> payload emu_power_mode
   set_power_mode = 19,  // value: index
+  firmware_info = 20,   //                                    -> payload emu_firmware_info
+  firmware_write = 21,  // object: offset, value: total, bytes, 1 fd
+  firmware_activate = 22,
+  firmware_rollback = 23,
+  device_reset = 24,
+  event_read = 25,      // object: after, value: capacity     -> value: dropped, count, payload emu_event[count]
 };
-constexpr uint32_t kRequestKinds = 19;
+constexpr uint32_t kRequestKinds = 25;
 
 struct Request {
   uint32_t kind;
@@ -97,10 +105,13 @@ constexpr size_t kTelemetryBytes = 152;
 static_assert(offsetof(emu_telemetry, spent_matrix_ticks) == kTelemetryBytes && sizeof(emu_memory_info) == 32);
 static_assert(sizeof(emu_telemetry) == 336 && sizeof(emu_power_mode) == 48);
 static_assert(sizeof(emu_activity) == 152 && sizeof(emu_timestamp) == 16);
+static_assert(sizeof(emu_firmware_slot) == 276 && sizeof(emu_firmware_info) == 608 && sizeof(emu_event) == 224);
 
 constexpr size_t kMaxPayload = 64 * 1024;
 constexpr size_t kMaxMessage = sizeof(Reply) + kMaxPayload;
 constexpr size_t kActivityBatch = kMaxPayload / sizeof(emu_activity);
+constexpr size_t kEventBatch = kMaxPayload / sizeof(emu_event);
+constexpr uint64_t kMaxFirmwareChunk = 1 << 20;
 constexpr uint64_t kMaxProgramBytes = 24ull * 65536; // the verifier's bound on instructions
 
 } // namespace emu

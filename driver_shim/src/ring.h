@@ -28,7 +28,7 @@
 namespace emu {
 
 enum class CommandKind : uint32_t {
-  launch = 1,           // target: program; length: bytes of arguments, which follow; grid
+  launch = 1,           // target: program; length: bytes of arguments, which follow, or up to whole granules; grid
   copy_to_device = 2,   // target: address; source: buffer; offset in it; length
   copy_from_device = 3, // source: address; target: buffer; offset in it; length
   copy_on_device = 4,   // target, source: addresses; length

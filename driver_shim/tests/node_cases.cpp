@@ -141,7 +141,7 @@ CASE(node_of_another_version) {
   SAYS(last_error().cause, std::to_string(EMU_DRIVER_INTERFACE_MAJOR) + "." + std::to_string(EMU_DRIVER_INTERFACE_MINOR));
 }
 
-CASE(node_of_an_older_minor) {
+CASE(node_of_an_older_minor) { // which has none of what is new
   const Served device({"--interface", std::to_string(EMU_DRIVER_INTERFACE - 1)});
   emu_device* opened = nullptr;
   REFUSED(EMU_ERROR_VERSION, api->device_open(0, &opened));

@@ -13,7 +13,7 @@ constexpr size_t kReplyBytes = 672;
 
 class OldClient {
  public:
-  explicit OldClient(uint64_t interface_version) : socket_(connect_raw()) {
+  explicit OldClient(uint32_t interface_version) : socket_(connect_raw()) {
     const uint64_t hello[2] = {0x31764f4c48554d45, interface_version}; // "EMUHLOv1"
     CHECK(send(socket_.get(), hello, sizeof hello, 0) == sizeof hello);
     std::byte welcome[512];
@@ -44,7 +44,7 @@ class OldClient {
   uint32_t payload_size_ = 0;
 };
 
-void is_served(uint64_t interface_version) {
+void is_served(uint32_t interface_version) {
   OldClient client(interface_version);
   uint64_t context = 0, address = 0, queue = 0;
   CHECK(client.ask(1, 0, 0, 0, 0) == 488);          // device_info

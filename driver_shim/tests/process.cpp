@@ -109,14 +109,22 @@ Ended run_emud(const std::vector<std::string>& options) {
   return {WEXITSTATUS(status), slurp(path)};
 }
 
-Served::Served(const std::vector<std::string>& options) {
+int start_emud(const std::vector<std::string>& options) {
   std::vector<std::string> words{the_emud, "--node", node(), "--foreground", "--log", the_folder + "/log"};
   words.insert(words.end(), options.begin(), options.end());
-  pid_ = start(words, -1);
-  note_emud(pid_);
+  const int pid = start(words, -1);
+  note_emud(pid);
+  return pid;
+}
+
+bool has_logged(int emud) {
+  return slurp(the_folder + "/log").find("as process " + std::to_string(emud)) != std::string::npos;
+}
+
+Served::Served(const std::vector<std::string>& options) : pid_(start_emud(options)) {
   CHECK(eventually([&] {
     CHECK(waitpid(pid_, nullptr, WNOHANG) == 0);
-    return slurp(the_folder + "/log").find("as process " + std::to_string(pid_)) != std::string::npos;
+    return has_logged(pid_);
   }));
 }
 

@@ -22,6 +22,10 @@ struct Ended {
 };
 Ended run_emud(const std::vector<std::string>& options);
 
+/* One for the node, with a log; its process, which is the caller's to reap. */
+int start_emud(const std::vector<std::string>& options);
+bool has_logged(int emud); // that it serves
+
 /* emud that serves the node until the end of the scope, where it has to end in order. */
 class Served {
  public:

@@ -179,6 +179,16 @@ CASE(power_modes) {
   CHECK(now.power_mode == kNominal && now.clock_changes == 3 && now.throttled_ticks == 0);
 }
 
+CASE(power_mode_outlives_a_reset) {
+  Setup setup;
+  OK(api->device_set_power_mode(setup.device, kEco));
+  const emu_telemetry before = telemetry(setup.device);
+  OK(api->device_reset(setup.device));
+  const emu_telemetry after = telemetry(setup.device);
+  CHECK(after.power_mode == kEco && after.clock_hertz == 0.6e9 && after.clock_changes == before.clock_changes);
+  CHECK(after.device_ticks == before.device_ticks && after.commands == before.commands);
+}
+
 CASE(power_mode_at_the_start) {
   const Served device({"--power-mode", "boost"});
   Setup setup;

@@ -98,6 +98,7 @@ void Context::drain() {
 }
 
 uint64_t Context::stream_id_of(uint32_t driver_queue) const {
+  if (driver_queue == UINT32_MAX) return kNoStream;  // a record that is not of a queue
   std::lock_guard<std::mutex> lock(queues_mutex_);
   for (const Queue& queue : queues_) {
     if (api.queue_id(queue.handle) == driver_queue) return queue.stream_id;

@@ -45,6 +45,16 @@ def test_what_is_missing_is_named_one_at_a_time(bare: Path, declared: images.Dec
     doctor.demand(SANDBOX, declared)
 
 
+def test_a_compiler_that_finds_no_libsodium_is_told(
+    bare: Path, declared: images.Declaration
+) -> None:
+    put(bare, "git", "exit 0")
+    lost = 'case "$*" in *-E*) echo "sodium.h: No such file" >&2; exit 1;; esac; echo c++ 12'
+    put(bare, "c++", lost)
+    with pytest.raises(HostError, match=r"no libsodium.*sodium\.h: No such.*libsodium-dev"):
+        doctor.demand(SANDBOX, declared)
+
+
 def test_a_compiler_may_be_several_words(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(bare, "ccache", 'echo "through ccache: $*"')
     monkeypatch.setenv("CXX", "ccache g++")

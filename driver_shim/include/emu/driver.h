@@ -43,7 +43,9 @@ typedef enum emu_status {
   EMU_ERROR_NOT_SUPPORTED = 15,
   EMU_ERROR_HOST = 16,            /* a host call failed; the cause names it and errno */
   EMU_ERROR_LAUNCH_TIMEOUT = 17,  /* a program took longer on the host than one launch may */
-  EMU_ERROR_OUT_OF_BOUNDS = 18    /* a lane's index is outside of what its instruction was given */
+  EMU_ERROR_OUT_OF_BOUNDS = 18,   /* a lane's index is outside of what its instruction was given */
+  EMU_ERROR_BAD_FIRMWARE = 19,    /* an image is damaged, cut short or not signed, or a slot has none to start */
+  EMU_ERROR_ROLLBACK = 20         /* the image's rollback index is lower than the device accepts */
 } emu_status;
 
 /* What has to be given up to go on after an error, smallest first. */
@@ -192,7 +194,8 @@ typedef enum emu_activity_kind {
   EMU_ACTIVITY_TIMESTAMP = 9
 } emu_activity_kind;
 
-/* One finished command. Ticks are of the device clock; nanoseconds are the host's CLOCK_MONOTONIC. */
+/* One finished command, or what happened to the firmware meanwhile: then `command` is the number of the event, `program`
+ * the start of its text and `queue` UINT32_MAX. Ticks are of the device clock; nanoseconds are the host's CLOCK_MONOTONIC. */
 typedef struct emu_activity {
   uint32_t size;
   uint32_t kind;
@@ -213,6 +216,65 @@ typedef struct emu_activity {
 typedef struct emu_timestamp { uint64_t ticks; uint64_t nanoseconds; } emu_timestamp;
 
 typedef struct emu_buffer { void* data; size_t bytes; } emu_buffer;
+
+#define EMU_NO_SLOT UINT32_MAX
+
+typedef enum emu_slot_state {
+  EMU_SLOT_EMPTY = 0,
+  EMU_SLOT_INVALID = 1, /* half-written or damaged */
+  EMU_SLOT_VALID = 2,
+  EMU_SLOT_WRITING = 3,
+  EMU_SLOT_REFUSED = 4  /* whole and signed, and for a newer driver or too old for this device */
+} emu_slot_state;
+
+typedef struct emu_firmware_slot {
+  uint32_t state;
+  uint32_t minimum_interface; /* these four where an image is whole and for this driver; else 0 and "" */
+  uint32_t rollback_index;
+  char version[32];
+  char digest[68];          /* SHA-256 of the payload, in hex */
+  uint32_t bytes;           /* that the slot holds */
+  char cause[160];          /* why it cannot be started, or "" */
+} emu_firmware_slot;
+
+typedef struct emu_firmware_info {
+  uint32_t size;
+  uint32_t active;          /* the slot that runs, or EMU_NO_SLOT: neither could be started, and the built-in image runs */
+  uint32_t pending;         /* the slot that the next start or reset tries, or EMU_NO_SLOT */
+  uint32_t previous;        /* the slot that ran before and is as it was then, or EMU_NO_SLOT */
+  uint32_t minimum_rollback_index; /* the highest that ever ran */
+  int32_t is_persistent;    /* 0: the slots are in memory, and gone with emud */
+  char version[32];         /* of what runs */
+  emu_firmware_slot slots[2];
+} emu_firmware_info;
+
+typedef enum emu_event_kind {
+  EMU_EVENT_BOOT = 1,
+  EMU_EVENT_FIRMWARE_WRITTEN = 2,
+  EMU_EVENT_FIRMWARE_ACTIVATED = 3,
+  EMU_EVENT_FIRMWARE_ROLLED_BACK = 4,
+  EMU_EVENT_FIRMWARE_REFUSED = 5,
+  EMU_EVENT_RESET = 6,
+  EMU_EVENT_FAULT = 7,
+  EMU_EVENT_CONTEXT_LOST = 8,
+  EMU_EVENT_CLIENT_LOST = 9 /* a client ended, killed or not, and left contexts behind */
+} emu_event_kind;
+
+/* What happened on the device. Ticks are of the device clock; nanoseconds are the host's CLOCK_MONOTONIC. */
+typedef struct emu_event {
+  uint32_t size;
+  uint32_t kind;
+  uint64_t sequence;        /* from 1, counting up since emud started */
+  uint64_t ticks;
+  uint64_t nanoseconds;
+  uint64_t context;         /* emud's number of it, or 0 */
+  uint64_t command;         /* of a fault: its sequence number in its queue; else 0 */
+  uint32_t queue;           /* of a fault; else UINT32_MAX */
+  int32_t process;          /* of the client that it is about, or 0 */
+  int32_t status;
+  int32_t scope;
+  char text[160];           /* "" where it is about a process of another user */
+} emu_event;
 
 /* The table is frozen: an entry is never moved, changed or taken away; new ones go to the end. */
 typedef struct emu_driver_api {
@@ -288,6 +350,26 @@ typedef struct emu_driver_api {
    * by the kernel, SO_PEERCRED): a private device's, always. Others get EMU_ERROR_PERMISSION. */
   emu_status (*power_mode_info)(emu_device*, uint32_t index, emu_power_mode* out);
   emu_status (*device_set_power_mode)(emu_device*, uint32_t index);
+
+  /* Firmware (docs/firmware.md). All but `firmware_info` and `event_read` need a process of the user that emud runs
+   * as, and give EMU_ERROR_PERMISSION to others.
+   *
+   * `firmware_write` takes the bytes of an image of `total` bytes in order, into the slot that does not run. Offset 0
+   * gives up what that slot held, an activation of it included. With the last byte the image is judged; until then, and
+   * if it is refused, the slot is invalid. An image that is not good is EMU_ERROR_BAD_FIRMWARE, one for a newer driver
+   * EMU_ERROR_VERSION, an older one than the device accepts EMU_ERROR_ROLLBACK: each names expected and got. */
+  emu_status (*firmware_info)(emu_device*, emu_firmware_info* out);
+  emu_status (*firmware_write)(emu_device*, uint64_t total, uint64_t offset, const void* data, size_t bytes);
+  /* The slot that does not run is started at the next reset or start of the device. */
+  emu_status (*firmware_activate)(emu_device*);
+  /* Takes back an activation that has not happened yet; else activates the firmware that ran before this one. */
+  emu_status (*firmware_rollback)(emu_device*);
+  /* Every context of the device, of whatever process, is lost, and its handles are stale; then firmware starts. */
+  emu_status (*device_reset)(emu_device*);
+  /* Events with a higher sequence number than `after`, oldest first; the log is bounded, and `dropped` counts those
+   * that are no longer there. */
+  emu_status (*event_read)(emu_device*, uint64_t after, emu_event* out, size_t capacity, size_t* count,
+                           uint64_t* dropped);
 } emu_driver_api;
 
 /* The only exported symbol. NULL when the library cannot serve `interface_version` (the caller's

@@ -9,6 +9,7 @@
 #include "assemble.h"
 #include "find.h"
 #include "objects.h"
+#include "stepping.h"
 
 namespace emu::client {
 namespace {
@@ -21,6 +22,13 @@ template <typename T>
 T& output(T* out) {
   require(out != nullptr, "a place for the result, got a null pointer");
   return *out;
+}
+
+/* For what is too long for a request. */
+Descriptor memfd_of(const char* name, const void* data, size_t bytes) {
+  Descriptor fd(memfd_create(name, MFD_CLOEXEC));
+  if (!fd || write(fd.get(), data, bytes) != ssize_t(bytes)) throw host_error(std::string("memfd ") + name, errno);
+  return fd;
 }
 
 emu_status device_count(uint32_t* count) {
@@ -39,27 +47,78 @@ void device_close(emu_device* device) {
   guarded([&] { tables().devices.take(device); });
 }
 
+/* A request that is about the device and no context of it. */
+Request of_device(RequestKind kind, uint64_t object = 0, uint64_t value = 0, uint64_t bytes = 0) {
+  return {uint32_t(kind), 0, 0, object, value, bytes};
+}
+
+template <typename T>
+void give_from(emu_device* device, RequestKind kind, T* out, uint64_t value = 0) {
+  give(tables().devices.get(device)->connection.fetch<T>(of_device(kind, 0, value)), out);
+}
+
+/* Asked each time: a reset may have started other firmware. */
 emu_status device_info(emu_device* device, emu_device_info* out) {
-  return guarded([&] { give(tables().devices.get(device)->info, out); });
+  return guarded([&] { give_from(device, RequestKind::device_info, out); });
 }
 
 emu_status device_telemetry(emu_device* device, emu_telemetry* out) {
-  return guarded([&] {
-    const auto found = tables().devices.get(device);
-    give(found->connection.fetch<emu_telemetry>({uint32_t(RequestKind::telemetry_more), 0, 0, 0, 0, 0}), out);
-  });
+  return guarded([&] { give_from(device, RequestKind::telemetry_more, out); });
 }
 
 emu_status power_mode_info(emu_device* device, uint32_t index, emu_power_mode* out) {
-  return guarded([&] {
-    const auto found = tables().devices.get(device);
-    give(found->connection.fetch<emu_power_mode>({uint32_t(RequestKind::power_mode), 0, 0, 0, index, 0}), out);
-  });
+  return guarded([&] { give_from(device, RequestKind::power_mode, out, index); });
 }
 
 emu_status device_set_power_mode(emu_device* device, uint32_t index) {
   return guarded([&] {
-    tables().devices.get(device)->connection.request({uint32_t(RequestKind::set_power_mode), 0, 0, 0, index, 0});
+    tables().devices.get(device)->connection.request(of_device(RequestKind::set_power_mode, 0, index));
+  });
+}
+
+emu_status firmware_info(emu_device* device, emu_firmware_info* out) {
+  return guarded([&] { give_from(device, RequestKind::firmware_info, out); });
+}
+
+emu_status firmware_write(emu_device* device, uint64_t total, uint64_t offset, const void* data, size_t bytes) {
+  return guarded([&] {
+    require(data != nullptr && bytes > 0, "bytes of an image, got none");
+    require(bytes <= kMaxFirmwareChunk, "at most 1048576 bytes of an image at once");
+    const auto to = tables().devices.get(device);
+    const Descriptor fd = memfd_of("emu-firmware", data, bytes);
+    to->connection.request(of_device(RequestKind::firmware_write, offset, total, bytes), fd.get());
+  });
+}
+
+emu_status firmware_activate(emu_device* device) {
+  return guarded([&] { tables().devices.get(device)->connection.request(of_device(RequestKind::firmware_activate)); });
+}
+
+emu_status firmware_rollback(emu_device* device) {
+  return guarded([&] { tables().devices.get(device)->connection.request(of_device(RequestKind::firmware_rollback)); });
+}
+
+emu_status device_reset(emu_device* device) {
+  return guarded([&] { tables().devices.get(device)->connection.request(of_device(RequestKind::device_reset)); });
+}
+
+emu_status event_read(emu_device* device, uint64_t after, emu_event* out, size_t capacity, size_t* count,
+                      uint64_t* dropped) {
+  return guarded([&] {
+    require(out != nullptr || capacity == 0, "room for events, got a null pointer");
+    output(count) = 0;
+    output(dropped) = 0;
+    const auto from = tables().devices.get(device);
+    while (*count < capacity) {
+      const Response response =
+          from->connection.request(of_device(RequestKind::event_read, after, capacity - *count));
+      const size_t got = response.payload.size() / sizeof(emu_event);
+      *dropped += response.reply.value;
+      if (got == 0 || got > capacity - *count) return;
+      std::memcpy(out + *count, response.payload.data(), got * sizeof(emu_event));
+      *count += got;
+      after = out[*count - 1].sequence;
+    }
   });
 }
 
@@ -129,8 +188,7 @@ emu_status program_load(emu_context* context, const void* binary, size_t bytes, 
     output(out) = nullptr;
     require(binary != nullptr && bytes > 0, "a binary, got none");
     const auto into = tables().contexts.get(context);
-    const Descriptor fd(memfd_create("emu-program", MFD_CLOEXEC));
-    if (!fd || write(fd.get(), binary, bytes) != ssize_t(bytes)) throw host_error("memfd for a program", errno);
+    const Descriptor fd = memfd_of("emu-program", binary, bytes);
     const Reply reply = into->request(RequestKind::program_load, 0, 0, bytes, fd.get()).reply;
     *out = tables().programs.add(std::make_shared<Program>(Program{into, reply.value, reply.count}));
   });
@@ -197,7 +255,7 @@ emu_status queue_launch(emu_queue* queue, emu_program* program, const uint32_t g
     require(bytes <= kMaxArguments, "at most 4096 bytes of arguments");
     Command command = command_of(CommandKind::launch, correlation);
     command.target = what->id;
-    command.length = bytes;
+    command.length = to->context->device().pads_arguments ? whole_granules(bytes) : bytes;
     std::memcpy(command.grid, grid, sizeof command.grid);
     const uint64_t number = to->submit(command, args, bytes);
     if (sequence != nullptr) *sequence = number;
@@ -316,6 +374,7 @@ const emu_driver_api kApi = {
     activity_enable, activity_read,
     queue_timestamp,
     power_mode_info, device_set_power_mode,
+    firmware_info, firmware_write, firmware_activate, firmware_rollback, device_reset, event_read,
 };
 
 } // namespace

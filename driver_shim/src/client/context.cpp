@@ -112,6 +112,7 @@ void Context::throw_lost(QueueState state) {
   switch (state) {
     case QueueState::context_lost: {
       emu_error error = device_->connection.fetch<emu_error>(message(RequestKind::fault));
+      if (error.status == EMU_ERROR_STALE_HANDLE) throw Error(error); // the device was reset
       const std::string cause = error.cause;
       std::snprintf(error.cause, sizeof error.cause, "the context was lost by an earlier fault: %.300s", cause.c_str());
       std::snprintf(error.mend, sizeof error.mend, "destroy the context and make a new one");

@@ -4,6 +4,7 @@
 #include "find.h"
 #include "fork.h"
 #include "objects.h"
+#include "stepping.h"
 
 namespace emu::client {
 namespace {
@@ -22,8 +23,10 @@ std::shared_ptr<Device> connect(const std::string& node) {
   device_was_opened();
   auto device = node.empty() ? std::make_shared<Device>(start_private(), "the private emud")
                              : std::make_shared<Device>(connect_node(node), "emud at " + node);
-  device->info = device->connection.fetch<emu_device_info>({uint32_t(RequestKind::device_info), 0, 0, 0, 0, 0});
-  device->connection.set_emud(device->info.emud_pid);
+  const auto info = device->connection.fetch<emu_device_info>({uint32_t(RequestKind::device_info), 0, 0, 0, 0, 0});
+  device->connection.set_emud(info.emud_pid);
+  const constants::Stepping* const stepping = find_stepping(info.stepping);
+  device->pads_arguments = stepping == nullptr || stepping->argument_tail;
   return device;
 }
 

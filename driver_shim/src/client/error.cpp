@@ -73,6 +73,8 @@ const char* status_name(int32_t status) {
     case EMU_ERROR_HOST: return "HOST";
     case EMU_ERROR_LAUNCH_TIMEOUT: return "LAUNCH_TIMEOUT";
     case EMU_ERROR_OUT_OF_BOUNDS: return "OUT_OF_BOUNDS";
+    case EMU_ERROR_BAD_FIRMWARE: return "BAD_FIRMWARE";
+    case EMU_ERROR_ROLLBACK: return "ROLLBACK";
   }
   return "UNKNOWN";
 }

@@ -19,7 +19,7 @@ struct Device {
   Device(Descriptor socket, const std::string& what) : connection(std::move(socket), what) {}
 
   Connection connection;
-  emu_device_info info{};
+  bool pads_arguments = true; // for the erratum argument-tail; a stepping that is not known here may have it
 };
 
 /* Pinned memory: shared with the device, known there by a number. */

@@ -55,8 +55,9 @@ class Context::Quiet {
   Context& context_;
 };
 
-Context::Context(Device& device_, uint64_t id_, pid_t owner_, uint64_t number, std::shared_ptr<Quotas> quotas)
-    : device(device_), id(id_), owner(owner_), quotas_(std::move(quotas)), itself_(quotas_->contexts, 1),
+Context::Context(Device& device_, uint64_t id_, pid_t owner_, uint64_t number, std::shared_ptr<Quotas> quotas,
+                 bool knows_errata_)
+    : device(device_), id(id_), owner(owner_), knows_errata(knows_errata_), quotas_(std::move(quotas)), itself_(quotas_->contexts, 1),
       window_(device_.memory(), base_of(number), quotas_->mappings) {}
 
 Context::~Context() = default;
@@ -64,6 +65,9 @@ Context::~Context() = default;
 void Context::require_usable() const {
   if (!lost) return;
   const std::lock_guard lock(mutex_);
+  if (fault_.status == EMU_ERROR_STALE_HANDLE) { // by a reset
+    throw Refusal(EMU_ERROR_STALE_HANDLE, emu_scope(fault_.scope), fault_.cause, fault_.mend);
+  }
   throw Refusal(EMU_ERROR_CONTEXT_LOST, EMU_SCOPE_CONTEXT,
                 format("the context was lost by an earlier fault: %s", fault_.cause),
                 "destroy the context and make a new one");
@@ -216,11 +220,17 @@ size_t Context::queue_count() const {
 }
 
 void Context::fail(const emu_error& error) {
-  const std::lock_guard lock(mutex_);
-  if (lost) return;
-  fault_ = error;
-  lost = true;
-  for (const auto& [id_, open] : queues_) open.queue->set_state(QueueState::context_lost);
+  {
+    const std::lock_guard lock(mutex_);
+    if (lost) return;
+    fault_ = error;
+    lost = true;
+    for (const auto& [id_, open] : queues_) open.queue->set_state(QueueState::context_lost);
+  }
+  emu_event event = new_event(EMU_EVENT_CONTEXT_LOST, emu_status(error.status), emu_scope(error.scope));
+  event.process = owner;
+  event.context = id;
+  device.note(event, error.cause);
 }
 
 void Context::device_lost() {

@@ -28,12 +28,13 @@ class Device;
 class Context : public std::enable_shared_from_this<Context> {
  public:
   /* `number` counts the contexts of the client's process, and decides the addresses. Throws Refusal. */
-  Context(Device& device, uint64_t id, pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas);
+  Context(Device& device, uint64_t id, pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas, bool knows_errata);
   ~Context();
 
   Device& device;
   const uint64_t id;
   const pid_t owner;
+  const bool knows_errata; // its client works around them
 
   // Requests of the client; each throws Refusal.
   uint64_t memory_alloc(uint64_t bytes);

@@ -6,6 +6,8 @@
 #include <iterator>
 
 #include "emu_constants.h"
+#include "log.h"
+#include "ring.h"
 
 namespace emu {
 namespace {
@@ -14,11 +16,14 @@ std::string in_mib(uint64_t bytes) { return format("%.1f MiB", double(bytes) / (
 
 } // namespace
 
-Device::Device(const Options& options, uint32_t index)
+Device::Device(const Options& options, uint32_t index, std::unique_ptr<Firmware> firmware)
     : index_(index), node_(options.node(index)), tick_budget_(options.tick_budget),
       launch_limit_(options.launch_seconds), private_(options.is_private()),
-      memory_(options.memory_bytes), pool_(options.threads), copier_(options.threads),
-      power_(options.power_mode, options.ambient_celsius), compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {}
+      stepping_(*options.stepping), firmware_(std::move(firmware)), memory_(options.memory_bytes),
+      pool_(options.threads), copier_(options.threads), power_(options.power_mode, options.ambient_celsius),
+      compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {
+  for (const Firmware::Happened& happened : firmware_->boot()) note_firmware(happened);
+}
 
 Device::~Device() = default;
 
@@ -28,8 +33,8 @@ emu_device_info Device::info() const {
   info.index = index_;
   copy_text(info.name, "Emulated accelerator");
   copy_text(info.uuid, format("454d5500-0000-4000-8000-%012x", index_));
-  copy_text(info.stepping, constants::kStepping);
-  copy_text(info.firmware, "1.0.0");
+  copy_text(info.stepping, stepping_.name);
+  copy_text(info.firmware, firmware_->version());
   copy_text(info.driver, EMU_VERSION);
   info.interface_version = EMU_DRIVER_INTERFACE;
   info.cores = constants::kCores;
@@ -169,6 +174,82 @@ void Device::count(emu_queue_kind kind, const Work& work, const CoreClock& clock
   counters_.spent_copy_ticks += work.copy_ticks;
 }
 
+emu_event Device::note(emu_event event, std::string_view text) noexcept {
+  {
+    const std::lock_guard lock(clock_mutex_);
+    event.ticks = std::max(engine_ticks_[0], engine_ticks_[1]);
+  }
+  event.nanoseconds = monotonic_ns();
+  copy_text(event.text, text);
+  event.sequence = events_.add(event);
+  return event;
+}
+
+/* Into the log, and on the timeline of every context that records its commands. */
+void Device::note_firmware(const Firmware::Happened& happened) {
+  log("device %u: %s", index_, happened.text.c_str());
+  const emu_event event = note(new_event(happened.kind, happened.status, EMU_SCOPE_DEVICE), happened.text);
+  emu_activity activity{};
+  activity.size = sizeof activity;
+  activity.kind = EMU_ACTIVITY_FIRMWARE;
+  activity.queue = UINT32_MAX;
+  activity.status = happened.status;
+  activity.command = event.sequence;
+  activity.start_ticks = activity.end_ticks = event.ticks;
+  activity.start_ns = activity.end_ns = event.nanoseconds;
+  copy_text(activity.program, happened.text);
+  const std::lock_guard lock(contexts_mutex_);
+  for (const auto& [id, context] : contexts_) {
+    if (context->recording) context->record(activity);
+  }
+}
+
+template <typename Operation>
+void Device::firmware_operation(const Operation& operation) {
+  try {
+    operation();
+  } catch (const Refusal& refusal) {
+    note_firmware({EMU_EVENT_FIRMWARE_REFUSED, refusal.status, "refused: " + refusal.cause});
+    throw;
+  }
+}
+
+void Device::firmware_write(uint64_t total, uint64_t offset, std::span<const std::byte> bytes) {
+  firmware_operation([&] {
+    if (const auto written = firmware_->write(total, offset, bytes)) note_firmware(*written);
+  });
+}
+
+void Device::firmware_activate() {
+  firmware_operation([&] { note_firmware(firmware_->activate()); });
+}
+
+void Device::firmware_rollback() {
+  firmware_operation([&] { note_firmware(firmware_->rollback()); });
+}
+
+void Device::reset(pid_t by) {
+  const std::vector<Firmware::Happened> boot = firmware_->boot(); // where it cannot, nothing has changed
+  emu_error error{};
+  error.size = sizeof error;
+  error.status = EMU_ERROR_STALE_HANDLE;
+  error.scope = EMU_SCOPE_DEVICE;
+  error.queue = UINT32_MAX;
+  copy_text(error.cause, format("the device was reset by process %d", by));
+  copy_text(error.mend, "destroy the context and make a new one");
+  emu_event event = new_event(EMU_EVENT_RESET, EMU_OK, EMU_SCOPE_DEVICE);
+  event.process = by;
+  note(event, error.cause);
+  {
+    const std::lock_guard lock(contexts_mutex_);
+    for (const auto& [id, context] : contexts_) {
+      context->fail(error);
+      context->stop();
+    }
+  }
+  for (const Firmware::Happened& happened : boot) note_firmware(happened);
+}
+
 Refusal Device::out_of_memory(uint64_t bytes) const {
   const std::lock_guard lock(contexts_mutex_);
   std::map<pid_t, uint64_t> held;
@@ -185,9 +266,10 @@ Refusal Device::out_of_memory(uint64_t bytes) const {
   return Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND, cause, "free memory, or end a process that holds it");
 }
 
-std::shared_ptr<Context> Device::context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas) {
+std::shared_ptr<Context> Device::context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
+                                                bool knows_errata) {
   const std::lock_guard lock(contexts_mutex_);
-  auto context = std::make_shared<Context>(*this, next_context_id_, owner, number, std::move(quotas));
+  auto context = std::make_shared<Context>(*this, next_context_id_, owner, number, std::move(quotas), knows_errata);
   contexts_.emplace(next_context_id_++, context);
   return context;
 }

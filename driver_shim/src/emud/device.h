@@ -10,12 +10,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "context.h"
 #include "copier.h"
 #include "emu/driver.h"
 #include "engine.h"
+#include "events.h"
+#include "firmware.h"
 #include "memory.h"
 #include "options.h"
 #include "power.h"
@@ -42,7 +46,7 @@ struct Span {
 
 class Device {
  public:
-  Device(const Options& options, uint32_t index);
+  Device(const Options& options, uint32_t index, std::unique_ptr<Firmware> firmware); // starts it; throws Refusal
   ~Device();
 
   PhysicalMemory& memory() { return memory_; }
@@ -50,12 +54,25 @@ class Device {
   Copier& copier() { return copier_; }
   uint64_t tick_budget() const { return tick_budget_; }
   std::chrono::seconds launch_limit() const { return launch_limit_; }
+  const constants::Stepping& stepping() const { return stepping_; }
 
   emu_device_info info() const;
   emu_telemetry telemetry() const;
   Refusal out_of_memory(uint64_t bytes) const; // names who holds what
 
-  std::shared_ptr<Context> context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas);
+  // Of the device's owner; each throws Refusal, and what it did or refused is in the log.
+  emu_firmware_info firmware_info() const { return firmware_->info(); }
+  void firmware_write(uint64_t total, uint64_t offset, std::span<const std::byte> bytes);
+  void firmware_activate();
+  void firmware_rollback();
+  void reset(pid_t by); // every context is lost, then firmware starts
+
+  /* Adds to the log, with the time of both clocks, and gives what was added. Needs no memory of the host. */
+  emu_event note(emu_event event, std::string_view text) noexcept;
+  const Events& events() const { return events_; }
+
+  std::shared_ptr<Context> context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
+                                          bool knows_errata);
   void context_destroy(const std::shared_ptr<Context>& context) noexcept;
   uint32_t next_queue_id() { return next_queue_id_++; }
   void attach(const std::shared_ptr<Queue>& queue);
@@ -75,12 +92,18 @@ class Device {
  private:
   Engine& engine(emu_queue_kind kind) { return kind == EMU_QUEUE_COPY ? copy_ : compute_; }
   void count(emu_queue_kind kind, const Work& work, const CoreClock& clock);
+  void note_firmware(const Firmware::Happened& happened);
+  template <typename Operation>
+  void firmware_operation(const Operation& operation);
 
   const uint32_t index_;
   const std::string node_;
   const uint64_t tick_budget_;
   const std::chrono::seconds launch_limit_;
   const bool private_;
+  const constants::Stepping& stepping_;
+  const std::unique_ptr<Firmware> firmware_;
+  Events events_;
   PhysicalMemory memory_;
   machine::Pool pool_;
   Copier copier_;

@@ -1,11 +1,14 @@
 #include "execute.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
+#include <span>
 #include <string_view>
 
 #include "access.h"
-#include "emu_constants.h"
+#include "stepping.h"
 
 namespace emu {
 namespace {
@@ -89,18 +92,33 @@ class Execution {
       throw illegal(format("arguments of a launch: expected at most the %zu bytes that follow, got %llu",
                            queue_.arguments().size(), static_cast<unsigned long long>(command_.length)));
     }
+    std::span<const std::byte> arguments = queue_.arguments().first(command_.length);
+    std::array<std::byte, kMaxArguments> fetched;
+    if (device_.stepping().argument_tail && context_.knows_errata) arguments = without_tail(arguments, fetched);
+    const size_t bytes = machine::args_bytes(*program);
+    if (arguments.size() > bytes && arguments.size() <= whole_granules(bytes)) arguments = arguments.first(bytes);
     work.launch = true;
     const machine::Limits limits{device_.tick_budget(), std::chrono::steady_clock::now() + device_.launch_limit(),
                                  &context_.stopped};
     machine::Fault fault;
-    const bool ok = machine::run(*program, context_.space(), command_.grid,
-                                 queue_.arguments().first(command_.length), limits, device_.pool(), work.cost, fault);
+    const bool ok = machine::run(*program, context_.space(), command_.grid, arguments, limits, device_.pool(),
+                                 work.cost, fault);
     if (ok) return;
     std::string cause = fault.cause;
     if (fault.status == EMU_ERROR_LAUNCH_TIMEOUT) {
       cause += format(": %lld seconds", static_cast<long long>(device_.launch_limit().count()));
     }
     throw CommandFault{fault.status, fault.address, std::move(cause)};
+  }
+
+  /* The erratum argument-tail: what is beyond the last whole granule is not fetched. */
+  static std::span<const std::byte> without_tail(std::span<const std::byte> arguments,
+                                                 std::array<std::byte, kMaxArguments>& fetched) {
+    const size_t whole = arguments.size() / constants::kArgumentGranule * constants::kArgumentGranule;
+    if (whole == arguments.size()) return arguments;
+    std::copy_n(arguments.begin(), whole, fetched.begin());
+    std::fill(fetched.begin() + ptrdiff_t(whole), fetched.begin() + ptrdiff_t(arguments.size()), std::byte{0});
+    return std::span<const std::byte>(fetched).first(arguments.size());
   }
 
   void copied(emu_activity_kind kind, Work::Direction direction) {
@@ -254,6 +272,12 @@ void execute(Device& device, Queue& queue) {
     queue.complete(span.end);
   } else {
     device.count_fault();
+    emu_event event = new_event(EMU_EVENT_FAULT, emu_status(error.status), emu_scope(error.scope));
+    event.process = context.owner;
+    event.context = context.id;
+    event.queue = error.queue;
+    event.command = error.command;
+    device.note(event, error.cause);
     context.fail(error);
   }
 }

@@ -76,13 +76,17 @@ int run(const Options& options) {
   }
   raise_descriptor_limit();
   open_log(options);
+  std::vector<std::unique_ptr<Firmware>> firmware; // first: what it cannot be is told to who starts emud
+  for (uint32_t index = 0; index < options.devices; ++index) {
+    firmware.push_back(std::make_unique<Firmware>(options.state_of(index)));
+  }
   std::vector<Node> nodes;
   for (uint32_t index = 0; index < options.devices && !options.is_private(); ++index) {
     nodes.emplace_back(options.node(index), options.group);
   }
   // Before any thread starts. From here on clients may connect, and are served in a moment.
   if (!options.foreground) go_to_background();
-  Server server(options, block_signals(), std::move(nodes));
+  Server server(options, block_signals(), std::move(nodes), std::move(firmware));
   log("emud %s serves %u devices as process %d", EMU_VERSION, options.devices, getpid());
   server.run();
   return 0;

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "emu/driver.h"
-#include "emu_constants.h"
+#include "stepping.h"
 
 namespace emu {
 namespace {
@@ -30,7 +30,10 @@ usage: emud --node DIR/emu0 [options]     serve device nodes
   --handshake-seconds N  how long a client may take to say its first word
   --power-mode NAME  power mode to start in (default: nominal)
   --ambient CELSIUS  temperature of the air around the devices
+  --stepping NAME  of the silicon (default: the first of machine.toml)
   --interface N    interface number to serve as, for tests of the handshake
+  --state-dir DIR  folder where firmware outlives emud, made if need be (default: none; for --private:
+                   $EMU_STATE_DIR)
   --foreground     stay in the foreground; otherwise return when the nodes are ready
   --log FILE       append a line for each event
   --version, --help
@@ -72,6 +75,13 @@ uint32_t power_mode(const char* option, const std::string& name) {
   refuse(std::string(option) + ": expected one of " + names + ", got '" + name + "'");
 }
 
+const constants::Stepping* stepping(const char* name) {
+  if (const constants::Stepping* const found = find_stepping(name)) return found;
+  std::string known;
+  for (const constants::Stepping& one : constants::kSteppings) known += std::string(known.empty() ? "" : ", ") + one.name;
+  refuse("--stepping: expected one of " + known + ", got '" + name + "'");
+}
+
 unsigned processors() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? unsigned(CPU_COUNT(&set)) : 1;
@@ -91,6 +101,10 @@ std::string Options::node(uint32_t device) const {
   return first_node.substr(0, at) + std::to_string(std::strtoul(first_node.c_str() + at, nullptr, 10) + device);
 }
 
+std::string Options::state_of(uint32_t device) const {
+  return state_dir.empty() ? "" : state_dir + "/" + std::to_string(device);
+}
+
 Options parse_options(int argc, char** argv) {
   Options options;
   options.memory_bytes = constants::kMemoryBytes;
@@ -108,6 +122,7 @@ Options parse_options(int argc, char** argv) {
       {"launch-seconds", required_argument, nullptr, 's'}, {"handshake-seconds", required_argument, nullptr, 'w'},
       {"power-mode", required_argument, nullptr, 'P'}, {"ambient", required_argument, nullptr, 'a'},
       {"foreground", no_argument, nullptr, 'f'},       {"log", required_argument, nullptr, 'l'},
+      {"state-dir", required_argument, nullptr, 'S'},  {"stepping", required_argument, nullptr, 'e'},
       {"version", no_argument, nullptr, 'v'},          {"help", no_argument, nullptr, 'h'},
       {nullptr, 0, nullptr, 0}};
   opterr = 0;
@@ -131,6 +146,11 @@ Options parse_options(int argc, char** argv) {
       case 'a': options.ambient_celsius = celsius("--ambient", optarg); break;
       case 'f': options.foreground = true; break;
       case 'l': options.log = optarg; break;
+      case 'e': options.stepping = stepping(optarg); break;
+      case 'S':
+        if (*optarg == '\0') refuse("--state-dir: expected a folder, got ''");
+        options.state_dir = optarg;
+        break;
       case 'v': std::printf("emud %s, driver interface %d.%d\n", EMU_VERSION, EMU_DRIVER_INTERFACE_MAJOR, EMU_DRIVER_INTERFACE_MINOR); std::exit(0);
       case 'h': std::fputs(kUsage, stdout); std::exit(0);
       default: refuse(std::string("expected a known option and its value, got '") + argv[optind - 1] + "'");
@@ -142,6 +162,9 @@ Options parse_options(int argc, char** argv) {
     refuse("--node: expected a path that ends in a number, like /dev/emu/emu0, got '" + options.first_node + "'");
   }
   if (options.is_private() && options.devices != 1) refuse("--devices: a private emud has one device");
+  if (const char* given = std::getenv("EMU_STATE_DIR"); options.is_private() && options.state_dir.empty() && given != nullptr) {
+    options.state_dir = given;
+  }
   return options;
 }
 

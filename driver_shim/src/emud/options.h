@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "emu_constants.h"
+
 namespace emu {
 
 struct Options {
@@ -20,11 +22,14 @@ struct Options {
   uint32_t interface_version = 0; // that the handshake names
   uint32_t power_mode = 0;       // index of constants::kPowerModes
   double ambient_celsius = 0;
+  const constants::Stepping* stepping = &constants::kSteppings[0];
   bool foreground = false;
   std::string log;               // file; "" is stderr in the foreground, else nowhere
+  std::string state_dir;         // folder of what outlives emud; "" for none
 
   bool is_private() const { return private_fd >= 0; }
   std::string node(uint32_t device) const; // "" for a private emud
+  std::string state_of(uint32_t device) const; // its folder in `state_dir`, or ""
 };
 
 /* Prints and exits for --help, --version (0) and for bad input (2). */

@@ -16,8 +16,9 @@ namespace emu {
 class Server {
  public:
   /* `signals` is a signalfd of what ends emud in order; `nodes` has one for each device,
-   * or none for a private emud. */
-  Server(const Options& options, Descriptor signals, std::vector<Node> nodes);
+   * or none for a private emud; `firmware` has one for each device. */
+  Server(const Options& options, Descriptor signals, std::vector<Node> nodes,
+         std::vector<std::unique_ptr<Firmware>> firmware);
 
   /* Serves until told to stop, or until the client of a private emud is gone. */
   void run();

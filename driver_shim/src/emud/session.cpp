@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <system_error>
@@ -44,6 +45,12 @@ constexpr Shape kShapes[kRequestKinds + 1] = {
     {false, false, false, false, 0}, // telemetry_more
     {false, false, true, false, 0},  // power_mode
     {false, false, true, false, 0},  // set_power_mode
+    {false, false, false, false, 0}, // firmware_info
+    {false, true, true, true, 1},    // firmware_write
+    {false, false, false, false, 0}, // firmware_activate
+    {false, false, false, false, 0}, // firmware_rollback
+    {false, false, false, false, 0}, // device_reset
+    {false, true, true, false, 0},   // event_read
 };
 
 /* What a client may still ask after its context was lost. */
@@ -52,6 +59,23 @@ bool works_when_lost(RequestKind kind) {
          kind == RequestKind::activity_enable || kind == RequestKind::activity_read ||
          kind == RequestKind::queue_destroy || kind == RequestKind::host_unregister ||
          kind == RequestKind::program_unload || kind == RequestKind::memory_free;
+}
+
+/* What is too long for a request, from a regular file only: reading a pipe would block the session for ever. */
+std::vector<std::byte> read_memfd(const Descriptor& fd, uint64_t bytes, uint64_t most, emu_status status,
+                                  const char* what) {
+  struct stat file {};
+  if (bytes == 0 || bytes > most || fstat(fd.get(), &file) != 0 || !S_ISREG(file.st_mode) ||
+      uint64_t(file.st_size) < bytes) {
+    throw Refusal(status, EMU_SCOPE_COMMAND,
+                  format("%s: expected 1 to %llu bytes in a memfd, got %llu", what,
+                         static_cast<unsigned long long>(most), static_cast<unsigned long long>(bytes)));
+  }
+  std::vector<std::byte> out(bytes);
+  if (pread(fd.get(), out.data(), out.size(), 0) != ssize_t(out.size())) {
+    throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND, format("%s: cannot be read: %s", what, std::strerror(errno)));
+  }
+  return out;
 }
 
 } // namespace
@@ -72,6 +96,13 @@ Session::Session(Device& device, Descriptor&& socket, std::shared_ptr<Quotas> qu
       serve();
     } catch (const std::exception& error) { // e.g. no memory on the host: this client goes, others stay
       log("client %d: session ended: %s", client_, error.what());
+    }
+    if (!contexts_.empty()) {
+      emu_event event = new_event(EMU_EVENT_CLIENT_LOST, EMU_OK, EMU_SCOPE_CONTEXT);
+      event.process = client_;
+      char text[64];
+      std::snprintf(text, sizeof text, "the client left %zu contexts behind", contexts_.size());
+      device_.note(event, text);
     }
     while (!contexts_.empty()) {
       const std::shared_ptr<Context> context = contexts_.begin()->second;
@@ -140,6 +171,7 @@ bool Session::shake_hands() {
                                     hello.interface_version / 1000, hello.interface_version % 1000,
                                     interface_version_ / 1000, interface_version_ % 1000));
   }
+  knows_errata_ = hello.interface_version >= kErrataInterface;
   log("client %d came, interface %u: %s", client_, hello.interface_version,
       welcome.status == EMU_OK ? "served" : welcome.cause);
   return send_message(socket_.get(), &welcome, sizeof welcome) && welcome.status == EMU_OK;
@@ -187,9 +219,11 @@ void Session::set_payload(const T& value, size_t bytes) {
   std::memcpy(message_.data() + sizeof(Reply), &value, bytes);
 }
 
+bool Session::is_owner() const { return user_ == geteuid(); }
+
 void Session::require_owner(const char* to) const {
-  if (user_ == geteuid()) return;
-  throw Refusal(EMU_ERROR_PERMISSION, EMU_SCOPE_DEVICE,
+  if (is_owner()) return;
+  throw Refusal(EMU_ERROR_PERMISSION, EMU_SCOPE_COMMAND,
                 format("only the user that the device process runs as may %s: expected uid %u, got %u", to, geteuid(),
                        user_),
                 "ask as that user");
@@ -234,7 +268,7 @@ Session::Answer Session::answer(const Request& request) {
     }
     case RequestKind::context_create: {
       auto entry = new_entry<Contexts>();
-      entry.mapped() = device_.context_create(client_, request.value, quotas_);
+      entry.mapped() = device_.context_create(client_, request.value, quotas_, knows_errata_);
       out.reply.value = entry.key() = entry.mapped()->id;
       const std::lock_guard lock(contexts_mutex_);
       contexts_.insert(std::move(entry));
@@ -266,6 +300,21 @@ Session::Answer Session::answer(const Request& request) {
       require_owner("set the power mode");
       device_.set_power_mode(request.value);
       break;
+    case RequestKind::firmware_info: set_payload(device_.firmware_info()); break;
+    case RequestKind::firmware_write: firmware_write(request, fds_[0]); break;
+    case RequestKind::firmware_activate:
+      require_owner("activate firmware");
+      device_.firmware_activate();
+      break;
+    case RequestKind::firmware_rollback:
+      require_owner("roll firmware back");
+      device_.firmware_rollback();
+      break;
+    case RequestKind::device_reset:
+      require_owner("reset the device");
+      device_.reset(client_);
+      break;
+    case RequestKind::event_read: return event_read(request);
   }
   return out;
 }
@@ -291,21 +340,29 @@ Session::Answer Session::activity_read(const Request& request) {
   return out;
 }
 
+Session::Answer Session::event_read(const Request& request) {
+  Answer out;
+  const size_t capacity = std::min<uint64_t>(request.value, kEventBatch);
+  message_.resize(sizeof(Reply) + capacity * sizeof(emu_event));
+  auto* const events = reinterpret_cast<emu_event*>(message_.data() + sizeof(Reply));
+  out.reply.count = device_.events().read(request.object, events, capacity, out.reply.value);
+  message_.resize(sizeof(Reply) + out.reply.count * sizeof(emu_event));
+  if (is_owner()) return out;
+  for (emu_event* event = events; event != events + out.reply.count; ++event) {
+    if (event->process != 0 && event->process != client_) std::memset(event->text, 0, sizeof event->text);
+  }
+  return out;
+}
+
+void Session::firmware_write(const Request& request, const Descriptor& fd) {
+  require_owner("write firmware");
+  const auto bytes = read_memfd(fd, request.bytes, kMaxFirmwareChunk, EMU_ERROR_INVALID_ARGUMENT, "bytes of firmware");
+  device_.firmware_write(request.value, request.object, bytes);
+}
+
 Session::Answer Session::program_load(const Request& request, const Descriptor& fd) {
   const auto into = context(request);
-  // Read from a regular file only: reading a pipe would block the session for ever.
-  struct stat status {};
-  if (request.bytes == 0 || request.bytes > kMaxProgramBytes || fstat(fd.get(), &status) != 0 ||
-      !S_ISREG(status.st_mode) || uint64_t(status.st_size) < request.bytes) {
-    throw Refusal(EMU_ERROR_BAD_PROGRAM, EMU_SCOPE_COMMAND,
-                  format("binary of a program: expected 1 to %llu bytes in a memfd, got %llu",
-                         static_cast<unsigned long long>(kMaxProgramBytes),
-                         static_cast<unsigned long long>(request.bytes)));
-  }
-  std::vector<std::byte> binary(request.bytes);
-  if (pread(fd.get(), binary.data(), binary.size(), 0) != ssize_t(binary.size())) {
-    throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND, format("a program cannot be read: %s", std::strerror(errno)));
-  }
+  const auto binary = read_memfd(fd, request.bytes, kMaxProgramBytes, EMU_ERROR_BAD_PROGRAM, "binary of a program");
   Answer out;
   out.reply.value = into->program_load(binary);
   out.reply.count = machine::args_bytes(*into->program(out.reply.value));

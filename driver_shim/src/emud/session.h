@@ -52,8 +52,11 @@ class Session {
   Answer answer(const Request& request);
   template <typename T>
   void set_payload(const T& value, size_t bytes = sizeof(T));
-  void require_owner(const char* to) const; // of the device process; Refusal otherwise
+  bool is_owner() const; // the client is of the user that this process runs as
+  void require_owner(const char* to) const; // throws Refusal
   Answer activity_read(const Request& request);
+  Answer event_read(const Request& request);
+  void firmware_write(const Request& request, const Descriptor& fd);
   Answer queue_create(const Request& request);
   Answer program_load(const Request& request, const Descriptor& fd);
   std::shared_ptr<Context> context(const Request& request) const;
@@ -65,6 +68,7 @@ class Session {
   const Descriptor socket_;
   const uint32_t interface_version_;
   const uint64_t handshake_seconds_;
+  bool knows_errata_ = false; // the client
   pid_t client_ = 0;
   uid_t user_ = uid_t(-1); // of the client, as the kernel knows it; nobody's until then
   mutable std::mutex contexts_mutex_;

@@ -139,6 +139,18 @@ class HostError(EmuError):
     code = 16
 
 
+class BadFirmwareError(EmuError):
+    """A firmware image is damaged, cut short or not signed, or a slot has none to start."""
+
+    code = 19
+
+
+class RollbackError(EmuError):
+    """A firmware image is older than the device may start again."""
+
+    code = 20
+
+
 class NoDriverError(EmuError):
     code = 100
 

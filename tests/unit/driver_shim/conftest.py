@@ -14,7 +14,7 @@ from qualify import process
 
 TREE = Path(__file__).parents[3]
 BUILD = TREE / "build" / "native" / "driver_shim"
-TARGETS = ("machine_c", "emu-as", "emu-objdump")
+TARGETS = ("machine_c", "emu-as", "emu-objdump", "emud", "emudrv")
 
 
 def must(*argv: str) -> None:
