@@ -29,7 +29,7 @@ bool send_message(int socket, const void* data, size_t bytes, const int* fds, si
   return sent == ssize_t(bytes);
 }
 
-ssize_t receive_message(int socket, void* data, size_t capacity, std::vector<Descriptor>& fds) {
+ssize_t receive_message(int socket, void* data, size_t capacity, Descriptors& fds) {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
   iovec part{data, capacity};
   msghdr message{};
@@ -38,7 +38,6 @@ ssize_t receive_message(int socket, void* data, size_t capacity, std::vector<Des
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   fds.clear();
-  fds.reserve(kMaxDescriptors); // what throws has received nothing
   ssize_t got;
   do {
     got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
@@ -50,7 +49,7 @@ ssize_t receive_message(int socket, void* data, size_t capacity, std::vector<Des
     for (size_t i = 0; i < count; ++i) {
       int fd;
       std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
-      fds.emplace_back(fd);
+      fds.add(Descriptor(fd));
     }
   }
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {

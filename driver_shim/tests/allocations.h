@@ -1,4 +1,4 @@
-/* How a case makes allocations of emud fail: a file that both map, named in EMU_TEST_ALLOCATIONS. */
+/* How a case makes allocations and calls of emud fail: a file that both map, named in EMU_TEST_ALLOCATIONS. */
 #ifndef EMU_TEST_ALLOCATIONS_H
 #define EMU_TEST_ALLOCATIONS_H
 
@@ -12,10 +12,14 @@
 
 namespace emu::test {
 
-struct Allocations {
+struct Counted {
   std::atomic<uint64_t> fail_at; // which one, from 1; 0 for none
   std::atomic<uint64_t> count;   // since the case set it to 0
-  std::atomic<int64_t> live;     // made and not freed
+  bool this_one_fails() { return count.fetch_add(1) + 1 == fail_at; }
+};
+struct Allocations : Counted {
+  std::atomic<int64_t> live; // made and not freed
+  Counted calls;             // of the host
 };
 constexpr const char* kAllocationsFile = "EMU_TEST_ALLOCATIONS";
 

@@ -38,7 +38,7 @@ struct RawQueue {
     const Request request{uint32_t(RequestKind::fault), 0, context, 0, 0, 0};
     CHECK(send_message(socket, &request, sizeof request));
     std::vector<std::byte> message(kMaxMessage);
-    std::vector<Descriptor> fds;
+    Descriptors fds;
     CHECK(receive_message(socket, message.data(), message.size(), fds) == sizeof(Reply) + sizeof(emu_error));
     emu_error error;
     std::memcpy(&error, message.data() + sizeof(Reply), sizeof error);

@@ -29,7 +29,7 @@ inline Welcome shake(int socket, uint64_t magic, uint32_t version) {
   const Hello hello{magic, version, 0};
   send_message(socket, &hello, sizeof hello); // who is turned away may find the door closed, and the answer behind it
   Welcome welcome{};
-  std::vector<Descriptor> fds;
+  Descriptors fds;
   ssize_t got = receive_message(socket, &welcome, sizeof welcome, fds);
   if (got < 0 && errno == ECONNRESET) got = receive_message(socket, &welcome, sizeof welcome, fds);
   CHECK(got == sizeof welcome);
@@ -44,7 +44,7 @@ inline Descriptor greeted() {
 
 struct RawReply {
   Reply reply{};
-  std::vector<Descriptor> fds;
+  Descriptors fds;
 };
 
 inline RawReply exchange(int socket, const void* data, size_t bytes, const int* fds = nullptr, size_t count = 0) {

@@ -40,11 +40,11 @@ emu_status device_count(uint32_t* count) {
 }
 
 emu_status device_open(uint32_t index, emu_device** out) {
-  return guarded([&] { output(out) = tables().devices.add(open_device(index)); });
+  return guarded([&] { output(out) = tables().devices.add([&] { return open_device(index); }); });
 }
 
 void device_close(emu_device* device) {
-  guarded([&] { tables().devices.take(device); });
+  guarded([&] { tables().devices.remove(device, [](const auto&) {}); });
 }
 
 /* A request that is about the device and no context of it. */
@@ -125,16 +125,14 @@ emu_status event_read(emu_device* device, uint64_t after, emu_event* out, size_t
 emu_status context_create(emu_device* device, emu_context** out) {
   return guarded([&] {
     output(out) = nullptr;
-    *out = tables().contexts.add(std::make_shared<Context>(tables().devices.get(device)));
+    const auto on = tables().devices.get(device);
+    *out = tables().contexts.add([&] { return std::make_shared<Context>(on); });
   });
 }
 
 emu_status context_destroy(emu_context* context) {
   return guarded([&] {
-    const auto gone = tables().contexts.take(context);
-    tables().queues.erase_if([&](const Queue& queue) { return queue.context == gone; });
-    tables().programs.erase_if([&](const Program& program) { return program.context == gone; });
-    gone->destroy();
+    tables().contexts.remove(context, [](const std::shared_ptr<Context>& gone) { gone->destroy(); });
   });
 }
 
@@ -189,15 +187,21 @@ emu_status program_load(emu_context* context, const void* binary, size_t bytes, 
     require(binary != nullptr && bytes > 0, "a binary, got none");
     const auto into = tables().contexts.get(context);
     const Descriptor fd = memfd_of("emu-program", binary, bytes);
-    const Reply reply = into->request(RequestKind::program_load, 0, 0, bytes, fd.get()).reply;
-    *out = tables().programs.add(std::make_shared<Program>(Program{into, reply.value, reply.count}));
+    *out = tables().programs.add([&] {
+      auto program = std::make_shared<Program>(Program{into, 0, 0});
+      const Reply reply = into->request(RequestKind::program_load, 0, 0, bytes, fd.get()).reply;
+      program->id = reply.value;
+      program->argument_bytes = reply.count;
+      return program;
+    });
   });
 }
 
 emu_status program_unload(emu_program* program) {
   return guarded([&] {
-    const auto gone = tables().programs.take(program);
-    gone->context->request(RequestKind::program_unload, gone->id);
+    tables().programs.remove(program, [](const std::shared_ptr<Program>& gone) {
+      gone->context->request(RequestKind::program_unload, gone->id);
+    });
   });
 }
 
@@ -207,12 +211,15 @@ emu_status queue_create(emu_context* context, emu_queue_kind kind, int32_t prior
     uint32_t number; // a C caller may give what is no enumerator
     static_assert(sizeof number == sizeof kind);
     std::memcpy(&number, &kind, sizeof number);
-    *out = tables().queues.add(std::make_shared<Queue>(tables().contexts.get(context), number, priority));
+    const auto in = tables().contexts.get(context);
+    *out = tables().queues.add([&] { return std::make_shared<Queue>(in, number, priority); });
   });
 }
 
 emu_status queue_destroy(emu_queue* queue) {
-  return guarded([&] { tables().queues.take(queue)->destroy(); });
+  return guarded([&] {
+    tables().queues.remove(queue, [](const std::shared_ptr<Queue>& gone) { gone->destroy(); });
+  });
 }
 
 uint32_t queue_id(emu_queue* queue) {

@@ -9,6 +9,14 @@
 #include "socket.h"
 
 namespace emu::client {
+namespace {
+
+/* The host has too little of something, for now. */
+bool is_shortage(int number) {
+  return number == ENOMEM || number == ENOBUFS || number == EMFILE || number == ENFILE || number == ETOOMANYREFS;
+}
+
+} // namespace
 
 Connection::Connection(Descriptor socket, std::string what) : socket_(std::move(socket)) {
   close_in_children(socket_.get());
@@ -25,12 +33,13 @@ Connection::~Connection() { keep_in_children(socket_.get()); }
 void Connection::shake_hands(const std::string& what) {
   const Hello hello{kHelloMagic, EMU_DRIVER_INTERFACE, 0};
   Welcome welcome{};
-  std::vector<Descriptor> fds;
+  Descriptors fds;
   // Who is turned away gets an answer that did not wait for the question: sending may fail, and the first look at the
   // socket may only tell that the question was not read.
-  send_message(socket_.get(), &hello, sizeof hello);
+  if (!send_message(socket_.get(), &hello, sizeof hello) && is_shortage(errno)) throw host_error("sendmsg", errno);
   ssize_t got = receive_message(socket_.get(), &welcome, sizeof welcome, fds);
   if (got < 0 && errno == ECONNRESET) got = receive_message(socket_.get(), &welcome, sizeof welcome, fds);
+  if (got < 0 && is_shortage(errno)) throw host_error("recvmsg", errno);
   if (got == 0 || (got < 0 && errno != EMSGSIZE)) {
     throw Error(EMU_ERROR_NO_DEVICE, EMU_SCOPE_DEVICE, what + " ended the connection before it answered",
                 "look at the log of emud, or run it with --foreground");
@@ -57,25 +66,30 @@ void Connection::shake_hands(const std::string& what) {
 
 Response Connection::request(const Request& request, int fd) {
   Response response;
-  std::vector<std::byte> message(kMaxMessage);
-  ssize_t got = -1;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!lost_ && send_message(socket_.get(), &request, sizeof request, &fd, fd >= 0 ? 1 : 0)) {
-      got = receive_message(socket_.get(), message.data(), message.size(), response.fds);
-    }
-    if (got <= 0) lost_ = true; // also when a reply cannot be read: what follows would not be ours
+  const std::lock_guard lock(mutex_);
+  if (lost_) throw device_lost_error(emud_);
+  if (!send_message(socket_.get(), &request, sizeof request, &fd, fd >= 0 ? 1 : 0)) {
+    if (is_shortage(errno)) throw host_error("sendmsg", errno); // nothing was sent
+    lost_ = true;
+    throw device_lost_error(emud_);
   }
-  if (got <= 0) throw device_lost_error(emud_);
+  const ssize_t got = receive_message(socket_.get(), message_.data(), message_.size(), response.fds);
+  if (got <= 0) {
+    lost_ = true; // also when a reply cannot be read: what follows would not be ours
+    if (got == 0 || !is_shortage(errno)) throw device_lost_error(emud_);
+    throw Error(EMU_ERROR_DEVICE_LOST, EMU_SCOPE_DEVICE,
+                std::string("the connection to emud is given up, a reply cannot be read: recvmsg: ") + std::strerror(errno),
+                "close the device and open it again");
+  }
   if (size_t(got) < sizeof(Reply)) throw damaged();
-  std::memcpy(&response.reply, message.data(), sizeof(Reply));
+  std::memcpy(&response.reply, message_.data(), sizeof(Reply));
   if (response.reply.status != EMU_OK) {
     response.reply.cause[sizeof response.reply.cause - 1] = '\0';
     response.reply.mend[sizeof response.reply.mend - 1] = '\0';
     throw Error(emu_status(response.reply.status), emu_scope(response.reply.scope), response.reply.cause,
                 response.reply.mend);
   }
-  response.payload.assign(message.begin() + sizeof(Reply), message.begin() + got);
+  response.payload.assign(message_.begin() + sizeof(Reply), message_.begin() + got);
   return response;
 }
 

@@ -10,13 +10,14 @@
 #include "descriptor.h"
 #include "error.h"
 #include "protocol.h"
+#include "socket.h"
 
 namespace emu::client {
 
 struct Response {
   Reply reply;
   std::vector<std::byte> payload;
-  std::vector<Descriptor> fds;
+  Descriptors fds;
 };
 
 class Connection {
@@ -27,7 +28,7 @@ class Connection {
   ~Connection();
   Connection(const Connection&) = delete;
 
-  /* Throws what emud refuses with, and EMU_ERROR_DEVICE_LOST when it is gone. */
+  /* Throws what emud refuses with, EMU_ERROR_DEVICE_LOST when it is gone, and EMU_ERROR_HOST when it was not asked. */
   Response request(const Request& request, int fd = -1);
   /* The payload is one T. */
   template <typename T>
@@ -50,6 +51,7 @@ class Connection {
 
   const Descriptor socket_;
   std::mutex mutex_; // one request at a time
+  std::vector<std::byte> message_ = std::vector<std::byte>(kMaxMessage); // what comes has a place before it is asked for
   std::atomic<bool> lost_{false};
   std::atomic<int> emud_{0};
 };

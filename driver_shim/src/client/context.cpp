@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "objects.h"
@@ -25,12 +26,22 @@ Context::Context(std::shared_ptr<Device> device) : device_(std::move(device)) {
   id_ = device_->connection.request({uint32_t(RequestKind::context_create), 0, 0, 0, number++, 0}).reply.value;
 }
 
+/* Gone here too when emud is; where the host had too little to tell it, all is as before. */
 void Context::destroy() {
+  std::optional<Error> failed;
+  try {
+    request(RequestKind::context_destroy);
+  } catch (const Error& error) {
+    if (error.error.status == EMU_ERROR_HOST) throw;
+    failed = error;
+  }
+  tables().queues.erase_if([this](const Queue& queue) { return queue.context.get() == this; });
+  tables().programs.erase_if([this](const Program& program) { return program.context.get() == this; });
   {
     const std::unique_lock lock(mutex_);
     tables().orphans.adopt(std::exchange(buffers_, {}));
   }
-  request(RequestKind::context_destroy);
+  if (failed) throw *failed;
 }
 
 void Orphans::adopt(std::map<uintptr_t, Buffer> buffers) {
@@ -63,15 +74,17 @@ void* Context::host_alloc(uint64_t bytes) {
   }
   Mapping memory(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0), bytes);
   if (!memory) throw no_pinned_memory(bytes, "mmap", errno);
-  const uint64_t id = request(RequestKind::host_register, 0, 0, bytes, fd.get()).reply.value;
   void* const pointer = memory.get();
+  std::map<uintptr_t, Buffer> one; // its place first: nothing is registered that is not known here
+  Buffer& buffer = one.emplace(reinterpret_cast<uintptr_t>(pointer), Buffer{std::move(memory), 0}).first->second;
+  buffer.id = request(RequestKind::host_register, 0, 0, bytes, fd.get()).reply.value;
   const std::unique_lock lock(mutex_);
-  buffers_.emplace(reinterpret_cast<uintptr_t>(pointer), Buffer{std::move(memory), id});
+  buffers_.merge(one);
   return pointer;
 }
 
 void Context::host_free(void* pointer) {
-  Buffer buffer;
+  std::map<uintptr_t, Buffer>::node_type taken;
   {
     const std::unique_lock lock(mutex_);
     const auto found = buffers_.find(reinterpret_cast<uintptr_t>(pointer));
@@ -80,10 +93,17 @@ void Context::host_free(void* pointer) {
                   format("pointer %p is not the start of pinned memory of this context", pointer),
                   "free each pointer once, as host_alloc gave it");
     }
-    buffer = std::move(found->second);
-    buffers_.erase(found);
+    taken = buffers_.extract(found);
   }
-  request(RequestKind::host_unregister, buffer.id);
+  try {
+    request(RequestKind::host_unregister, taken.mapped().id);
+  } catch (const Error& error) {
+    if (error.error.status == EMU_ERROR_HOST) {
+      const std::unique_lock lock(mutex_);
+      buffers_.insert(std::move(taken));
+    }
+    throw;
+  }
 }
 
 Context::Range Context::pinned(const void* pointer, uint64_t bytes) const {
@@ -120,6 +140,7 @@ void Context::throw_lost(QueueState state) {
       throw Error(error);
     }
     case QueueState::destroyed:
+      if (device_->connection.is_lost()) break; // it went with the connection
       throw Error(EMU_ERROR_STALE_HANDLE, EMU_SCOPE_QUEUE, "the queue was destroyed");
     case QueueState::device_lost:
     case QueueState::running: break;

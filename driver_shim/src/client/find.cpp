@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "socket.h"
 
@@ -82,16 +83,14 @@ Found find_devices() {
   Found found;
   const std::string folder = device_folder();
   std::vector<std::pair<unsigned long, std::string>> nodes;
-  DIR* listing = opendir(folder.c_str());
-  if (listing == nullptr && errno == EACCES) {
-    found.why_none = permission_error(folder);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
+  if (!listing && errno != ENOENT && errno != ENOTDIR) {
+    // Not known to be without a node: what is wrong here is no reason to start a private device.
+    found.why_none = errno == EACCES ? permission_error(folder) : host_error("opendir " + folder, errno);
     return found;
   }
-  if (listing != nullptr) {
-    while (const dirent* entry = readdir(listing)) {
-      if (const auto number = node_number(entry->d_name)) nodes.emplace_back(*number, folder + "/" + entry->d_name);
-    }
-    closedir(listing);
+  while (const dirent* entry = listing ? readdir(listing.get()) : nullptr) {
+    if (const auto number = node_number(entry->d_name)) nodes.emplace_back(*number, folder + "/" + entry->d_name);
   }
   std::sort(nodes.begin(), nodes.end());
   for (const auto& [number, path] : nodes) {

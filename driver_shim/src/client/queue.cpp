@@ -27,7 +27,11 @@ Queue::Queue(std::shared_ptr<Context> context_, uint32_t kind, int32_t priority)
   doorbell_ = std::move(response.fds[1]);
   const size_t bytes = kRingDataOffset + ring_bytes_;
   ring_ = Mapping(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, response.fds[0].get(), 0), bytes);
-  if (!ring_) throw host_error("mmap of a queue", errno);
+  if (!ring_) {
+    const int number = errno;
+    context->request(RequestKind::queue_destroy, id_);
+    throw host_error("mmap of a queue", number);
+  }
   madvise(ring_.get(), bytes, MADV_DONTFORK);
   close_in_children(doorbell_.get());
 }
@@ -76,7 +80,7 @@ uint64_t Queue::submit(const Command& command, const void* arguments, size_t byt
   header().tail.store(tail_, std::memory_order_seq_cst);
   if (header().sleeping.load(std::memory_order_seq_cst) != 0) {
     const uint64_t one = 1;
-    (void)!write(doorbell_.get(), &one, sizeof one);
+    while (write(doorbell_.get(), &one, sizeof one) < 0 && errno == EINTR) {} // else it rings already
   }
   return ++submitted_;
 }

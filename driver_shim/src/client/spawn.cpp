@@ -61,17 +61,19 @@ Descriptor start_private() {
   const Descriptor theirs(fcntl(given.get(), F_DUPFD_CLOEXEC, kSocketInChild + 1));
   if (!theirs) throw host_error("fcntl(F_DUPFD_CLOEXEC)", errno);
 
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), kSocketInChild);
   const std::string number = std::to_string(kSocketInChild);
   const char* argv[] = {"emud", "--private", number.c_str(), nullptr};
   pid_t child = 0;
-  const int error =
-      posix_spawn(&child, path.c_str(), &actions, nullptr, const_cast<char* const*>(argv), environ);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  int error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (error == 0) error = posix_spawn_file_actions_addopen(&actions, output, "/dev/null", O_WRONLY, 0);
+  }
+  if (error == 0) error = posix_spawn_file_actions_adddup2(&actions, theirs.get(), kSocketInChild);
+  if (error == 0) {
+    error = posix_spawn(&child, path.c_str(), &actions, nullptr, const_cast<char* const*>(argv), environ);
+  }
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw host_error("a private emud could not start: posix_spawn " + path, error);
   reap(child);

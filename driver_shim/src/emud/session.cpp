@@ -97,6 +97,7 @@ Session::Session(Device& device, Descriptor&& socket, std::shared_ptr<Quotas> qu
     } catch (const std::exception& error) { // e.g. no memory on the host: this client goes, others stay
       log("client %d: session ended: %s", client_, error.what());
     }
+    hang_up(); // first: a client that is there still is told that it lost the device, and not a queue
     if (!contexts_.empty()) {
       emu_event event = new_event(EMU_EVENT_CLIENT_LOST, EMU_OK, EMU_SCOPE_CONTEXT);
       event.process = client_;
@@ -109,13 +110,11 @@ Session::Session(Device& device, Descriptor&& socket, std::shared_ptr<Quotas> qu
       forget(context->id);
       device_.context_destroy(context);
     }
-    hang_up();
     log("client %d left", client_);
     ended_ = true;
     ended();
   };
   try {
-    fds_.reserve(kMaxDescriptors);
     message_.resize(sizeof(Reply));
     thread_ = std::thread(work);
   } catch (const std::system_error& error) {

@@ -74,7 +74,7 @@ class Session {
   mutable std::mutex contexts_mutex_;
   using Contexts = std::map<uint64_t, std::shared_ptr<Context>>;
   Contexts contexts_; // changed by the session's thread
-  std::vector<Descriptor> fds_;    // of the request
+  Descriptors fds_;                // of the request
   std::vector<std::byte> message_; // place for a Reply, then the payload; that it fails needs no memory
   std::atomic<bool> ended_{false};
   std::thread thread_;
