@@ -32,7 +32,7 @@ bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
 uint64_t Allocator::allocate(uint64_t bytes, Queue& queue) {
   if (bytes == 0) return 0;
   std::lock_guard<std::mutex> lock(mutex_);
-  if (bytes > UINT64_MAX - kLargeSegment) refuse(bytes);
+  if (bytes > UINT64_MAX - kLargeSegment) refuse(bytes, false);
   const uint64_t rounded = round_up(bytes, kGranule);
   const bool small = rounded <= kSmallLimit;
   collect_pending(false);
@@ -46,7 +46,7 @@ uint64_t Allocator::allocate(uint64_t bytes, Queue& queue) {
       release_cached();
       block = take_segment(rounded, queue, small);
     }
-    if (block == nullptr) refuse(bytes);
+    if (block == nullptr) refuse(bytes, true);
   }
   split(block, rounded);
   block->state = State::kLive;
@@ -230,18 +230,22 @@ Allocator::Block& Allocator::live(uint64_t address, const char* call) {
        "Give an address of memory_alloc of the same device, once");
 }
 
-void Allocator::refuse(uint64_t bytes) {
+void Allocator::refuse(uint64_t bytes, bool asked) {
   stats_.out_of_memory += 1;
+  emu_error driver{};
+  driver.size = sizeof driver;
+  if (asked) context_.api.last_error(&driver);  // names the processes that hold memory
   emu_memory_info info{};
   info.size = sizeof info;
   context_.check(context_.api.memory_info(context_.handle, &info));
   fail(EMU_ERROR_OUT_OF_MEMORY, context_.index,
        text("out of memory on device %d: requested %llu bytes; free %llu of %llu bytes; this process holds %llu, of "
-            "which %llu are cached; other processes hold %llu",
+            "which %llu are cached; other processes hold %llu%s%s",
             context_.index, static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(info.free_bytes),
             static_cast<unsigned long long>(info.total_bytes), static_cast<unsigned long long>(stats_.reserved_bytes),
             static_cast<unsigned long long>(stats_.reserved_bytes - stats_.allocated_bytes),
-            static_cast<unsigned long long>(info.total_bytes - info.free_bytes - info.context_bytes)),
+            static_cast<unsigned long long>(info.total_bytes - info.free_bytes - info.context_bytes),
+            asked ? "; " : "", driver.cause),
        "Free tensors, use smaller batches, or end other processes on the device (emu-smi lists what they use)");
 }
 

@@ -73,7 +73,7 @@ class Allocator {
   void collect_pending(bool wait);
   void release_cached();
   Block& live(uint64_t address, const char* call);
-  [[noreturn]] void refuse(uint64_t bytes);
+  [[noreturn]] void refuse(uint64_t bytes, bool asked);  // the driver, which refused
 
   Context& context_;
   std::mutex mutex_;
