@@ -32,22 +32,24 @@ class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
 def of_checks(cell: Cell, facts: Iterable[CellFact], record: Record) -> Iterator[Disagreement]:
     """Where checks that the record has attempts of found another device than the cell's.
 
-    Every attempt that passed has to say the same; of a check that the gate did not plan, or
-    that failed before it said anything, nothing is said here: it has a reason of its own.
+    Every attempt that passed has to say what the cell says, one of it where that is several, and
+    each has to be said; of a check that the gate did not plan, or that failed before it said
+    anything, nothing is said here: it has a reason of its own.
     """
     planned = {check.id for check in record.predicate.planned}
     for fact in facts:
-        expected = str(getattr(cell, fact.field))
+        said = getattr(cell, fact.field)
+        expected = set(said) if isinstance(said, tuple) else {said}
         found = {
             str(attempt.detail.get(fact.detail, "nothing"))
             for attempt in record.predicate.attempts
             if attempt.id == fact.check
             and (fact.detail in attempt.detail or attempt.outcome is Outcome.PASSED)
         }
-        if fact.check in planned and found != {expected}:
+        if fact.check in planned and found != expected:
             yield Disagreement(
                 field=fact.field,
-                expected=expected,
+                expected=" and ".join(sorted(expected)) or "none",
                 got=" and ".join(sorted(found)) or "nothing",
                 layer=fact.layer,
                 check=fact.check,

@@ -206,6 +206,8 @@ def _run_suite(room: Room, suite: Path, inputs: Inputs) -> tuple[Completed, byte
     folder = room.put(suite)
     words = [room.python, "-m", "pytest", inputs.suite.folder, "--report", REPORT]
     words += ["--device", inputs.cell.device, "-p", "pytest_timeout"]
+    if inputs.cell.configurations:
+        words += ["--configurations", ",".join(inputs.cell.configurations)]
     # What is judged brings no plugin of its own to the judge.
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     ended = room.run(words, cwd=folder, env=alone, timeout=inputs.gate.timeout_seconds)

@@ -36,6 +36,8 @@ CheckId = Annotated[str, whole(r"gate[0-7]\.[a-z0-9_]+\.[a-z0-9_]+")]
 CheckPrefix = Annotated[str, whole(r"gate[0-7]\.[a-z0-9_.]*")]
 ObligationId = Annotated[str, whole("[A-Z][0-9]+")]
 PythonMinor = Annotated[str, whole(r"3\.[0-9]+")]
+Configuration = Annotated[str, whole("[^/,]+/[^/,]+/[^/,]+")]
+"""Of a device: stepping, firmware and power mode."""
 FolderName = Annotated[str, whole("[A-Za-z0-9_]+")]
 """Of a folder that lies in tests/gates: no path, which could lead out of it."""
 GateNumber = Annotated[int, msgspec.Meta(ge=0, le=7)]
@@ -74,7 +76,11 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Cell(_Strict, frozen=True, kw_only=True):
-    """One exact combination of the support matrix."""
+    """One exact combination of the support matrix.
+
+    `configurations` are those of the device that gate 0 goes over; the other gates run on the
+    device as it starts by itself, of which `stepping` and `firmware` are.
+    """
 
     id: Text
     evidence: EvidenceKind
@@ -88,6 +94,7 @@ class Cell(_Strict, frozen=True, kw_only=True):
     python: PythonMinor
     images: tuple[Text, ...]
     architecture: Text
+    configurations: tuple[Configuration, ...] = ()
 
 
 class Gate(_Strict, frozen=True, kw_only=True):
@@ -130,12 +137,13 @@ class Tier(_Strict, frozen=True, kw_only=True):
     room_kinds: Annotated[tuple[RoomKind, ...], msgspec.Meta(min_length=1)]
 
 
-FoundOut = Literal["stepping", "firmware", "driver", "architecture"]
+FoundOut = Literal["stepping", "firmware", "configurations", "driver", "architecture"]
 FOUND_OUT = get_args(FoundOut)
 
 
 class CellFact(_Strict, frozen=True, kw_only=True):
-    """A field of the cell that a required check finds out too, under the name `detail`.
+    """A field of the cell that a required check finds out too, under the name `detail`. Of a field
+    of several values the check's cases find all, and no other.
 
     Where the two differ, it is `layer` that can change it.
     """
@@ -281,6 +289,13 @@ class Cells(_Strict, frozen=True, kw_only=True):
             if not cell.images:
                 raise _wrong(f"cells[{number}].images", "images of the cell's rooms", "none")
             no_doubles(f"cells[{number}].images[{{}}]", cell.images)
+            if not any(
+                c.startswith(f"{cell.stepping}/{cell.firmware}/") for c in cell.configurations
+            ):
+                expected = f"one of {cell.stepping} with {cell.firmware}, the cell's own"
+                got = ", ".join(cell.configurations) or "none"
+                raise _wrong(f"cells[{number}].configurations", expected, got)
+            no_doubles(f"cells[{number}].configurations[{{}}]", cell.configurations)
 
     def for_python(self, python: str) -> Cell:
         """The one cell of a Python version such as "3.12"."""

@@ -56,6 +56,11 @@ _DETAIL = pytest.StashKey[dict[str, Any]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gate")
     group.addoption("--device", default="emu", help="the PyTorch device to qualify")
+    group.addoption(
+        "--configurations",
+        default="A0/1.0.0/nominal",
+        help="STEPPING/FIRMWARE/POWER_MODE,... of the device: gate 0 goes over each",
+    )
     group.addoption("--report", type=Path, help="write the gate protocol to this new file")
 
 
@@ -105,8 +110,11 @@ class Check:
         # Test functions of one name in two files are two tests, whatever their cases.
         self.function = where[: -len(self.case) - 2] if callspec else where
         file, _, name = where.partition("::")
-        self.command = _command(item.config.rootpath / file, name, device)
-        self.whole = _command(item.config.rootpath / file, self.function.partition("::")[2], device)
+        given = ["--device", device]
+        if "configuration" in getattr(item, "fixturenames", ()):
+            given += ["--configurations", item.config.getoption("--configurations")]
+        self.command = _command(item.config.rootpath / file, name, given)
+        self.whole = _command(item.config.rootpath / file, self.function.partition("::")[2], given)
 
 
 def _arguments(id: str, *, obligations: list[str], kind: str) -> tuple[str, list[str], str]:
@@ -119,8 +127,8 @@ def _arguments(id: str, *, obligations: list[str], kind: str) -> tuple[str, list
     return id, list(obligations), kind
 
 
-def _command(file: Path, name: str, device: str) -> str:
-    return shlex.join([sys.executable, "-m", "pytest", f"{file}::{name}", "--device", device])
+def _command(file: Path, name: str, options: list[str]) -> str:
+    return shlex.join([sys.executable, "-m", "pytest", f"{file}::{name}", *options])
 
 
 class Protocol:

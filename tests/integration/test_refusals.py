@@ -140,13 +140,15 @@ class Lab:
             gates, gates=(health, *gates.gates[1:]), cell_facts=facts
         )
         cells = load(TREE / "matrix" / "cells.toml", Cells)
-        self.cell = cells.for_python(pipeline.OWN_PYTHON)
+        cell = cells.for_python(pipeline.OWN_PYTHON)
+        self.cell = msgspec.structs.replace(cell, configurations=cell.configurations[:1])
         self.images: tuple[str, ...] = ()  # those of the rooms, unless a test says others
         self.asked: list[Asked] = []
 
     def suite(self, two: str = "pass", text: str | None = None) -> None:
         path = self.suites / "gate0_health" / "test_health.py"
         said = {name: getattr(self.cell, name) for name in ("stepping", "firmware", "driver")}
+        said["configuration"] = self.cell.configurations[0]
         path.write_text(SUITE.format(two=two, said=said) if text is None else text)
 
     def inputs(self, spec: RoomSpec) -> Inputs:

@@ -51,6 +51,7 @@ CELL = Cell(
     python="3.11",
     images=("debian12", "debian13"),
     architecture="x86_64",
+    configurations=("A0/1.0.0/nominal",),
 )
 NAMES = [
     "health",
@@ -101,6 +102,7 @@ GATES = Gates(
         for field, detail, layer in (
             ("stepping", "stepping", Layer.HARDWARE),
             ("firmware", "firmware", Layer.FIRMWARE),
+            ("configurations", "configuration", Layer.PIPELINE),
             ("driver", "driver", Layer.DRIVER),
             ("architecture", "machine", Layer.PIPELINE),
         )
@@ -116,6 +118,7 @@ DETAIL = {
     "path": "native",
     "stepping": CELL.stepping,
     "firmware": CELL.firmware,
+    "configuration": CELL.configurations[0],
     "driver": CELL.driver,
     "machine": CELL.architecture,
 }

@@ -20,6 +20,13 @@ FIELDS = [(fact.field, fact.detail, fact.layer) for fact in GATES.cell_facts]
 field = pytest.mark.parametrize(("field", "detail", "layer"), FIELDS)
 
 
+def of_cell(field: str) -> str:
+    """What the cell says, where that is one value."""
+    said = getattr(CELL, field)
+    (value,) = said if isinstance(said, tuple) else (said,)
+    return str(value)
+
+
 def the_reason(verdict: Verdict) -> Reason:
     """The one thing that two rooms have against the claim."""
     assert not verdict.claim
@@ -39,7 +46,7 @@ def test_what_a_check_found_is_not_what_the_cell_says(
         del said[detail]
     lines = events(check("gate0.a.one", detail=said))
     reason = the_reason(World(tmp_path).fill(gate0=lines).decide())
-    expected = f"expected {getattr(CELL, field)}, got {ran or 'nothing'}"
+    expected = f"expected {of_cell(field)}, got {ran or 'nothing'}"
     assert reason.what == f"the cell is not what ran: {field}: {expected}"
     assert (reason.layer, reason.gate, reason.check) == (layer, 0, "gate0.a.one")
 
@@ -47,7 +54,7 @@ def test_what_a_check_found_is_not_what_the_cell_says(
 @given(st.data())
 def test_no_value_but_the_cells_own_agrees(data: st.DataObject) -> None:
     fact = data.draw(st.sampled_from(GATES.cell_facts))
-    expected = getattr(CELL, fact.field)
+    expected = of_cell(fact.field)
     values = st.one_of(st.text(), st.integers(), st.none(), st.just(expected))
     first, second = data.draw(values), data.draw(values)
     cases = [{**DETAIL, fact.detail: value} for value in (first, second)]
@@ -57,6 +64,33 @@ def test_no_value_but_the_cells_own_agrees(data: st.DataObject) -> None:
         line["detail"] = detail
     found = list(of_checks(CELL, GATES.cell_facts, make_record(jsonl(lines))))
     assert bool(found) == ((first, second) != (expected, expected))
+
+
+@pytest.mark.parametrize(
+    "ran",
+    [
+        ("A0/1.0.0/nominal",),
+        ("A0/1.0.0/nominal", "A1/1.0.0/eco", "A1/1.0.0/boost"),
+        ("A0/1.0.0/nominal", "A1/1.0.0/nominal"),
+    ],
+)
+def test_the_configurations_are_those_that_ran(tmp_path: Path, ran: tuple[str, ...]) -> None:
+    """All of the cell's, and no other; the one that failed is none that is left out."""
+    cell = msgspec.structs.replace(CELL, configurations=("A1/1.0.0/eco", "A0/1.0.0/nominal"))
+    (fact,) = (fact for fact in GATES.cell_facts if fact.field == "configurations")
+
+    def found(configurations: tuple[str, ...], outcome: str = "passed") -> list[Any]:
+        lines = events(check("gate0.a.one", outcome, cases=configurations, detail=DETAIL))
+        for line in lines:
+            if line["event"] == "check":
+                line["detail"] = {**DETAIL, "configuration": line["case"]}
+        return list(of_checks(cell, [fact], make_record(jsonl(lines))))
+
+    assert found(cell.configurations) == []
+    assert found(cell.configurations, "failed") == []
+    (one,) = found(ran)
+    assert one.expected == "A0/1.0.0/nominal and A1/1.0.0/eco"
+    assert one.got == " and ".join(sorted(ran))
 
 
 def test_a_failed_check_is_not_blamed_twice(tmp_path: Path) -> None:

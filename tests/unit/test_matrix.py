@@ -19,7 +19,7 @@ def test_the_files_of_this_checkout() -> None:
     assert [tier.name for tier in gates.tiers] == ["experimental", "release"]
     assert gates.tier("release").gates == tuple(range(8))
     assert sorted(fact.field for fact in gates.cell_facts) == [
-        *("architecture", "driver", "firmware", "stepping")
+        *("architecture", "configurations", "driver", "firmware", "stepping")
     ]
     cells = matrix.load(MATRIX / "cells.toml", Cells)
     for python in ("3.10", "3.11", "3.12", "3.13"):
@@ -214,11 +214,18 @@ def test_gates_that_contradict_themselves(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("emu-a0-py3.11", "emu-a0-py3.10", "18: cells[1].id: expected each one once, got emu-a0"),
-        ('["debian12", "debian13"]', "[]", "14: cells[0].images: expected images of the cell's"),
-        ('"debian13"]', '"debian12"]', "14: cells[0].images[1]: expected each one once, got debia"),
-        ('"3.10"', '"3.\u0661\u0660"', "13: cells[0].python: Expected `str` matching regex"),
-        ('"3.10"', r'"3.10\n"', "13: cells[0].python: Expected `str` matching regex"),
+        ("emu-a0-py3.11", "emu-a0-py3.10", "28: cells[1].id: expected each one once, got emu-a0"),
+        ('["debian12", "debian13"]', "[]", "16: cells[0].images: expected images of the cell's"),
+        ('"debian13"]', '"debian12"]', "16: cells[0].images[1]: expected each one once, got debia"),
+        ("A0/1.0.0/eco", "A0/1.0.0/boost", "18: cells[0].configurations[2]: expected each one o"),
+        (
+            "A0/1.0.0/eco",
+            "A0/1.0.0",
+            "18: cells[0].configurations[1]: Expected `str` matching regex",
+        ),
+        ('stepping = "A0"', 'stepping = "A2"', "18: cells[0].configurations: expected one of A2"),
+        ('"3.10"', '"3.\u0661\u0660"', "15: cells[0].python: Expected `str` matching regex"),
+        ('"3.10"', r'"3.10\n"', "15: cells[0].python: Expected `str` matching regex"),
     ],
 )
 def test_cells_that_contradict_themselves(tmp_path: Path, old: str, new: str, message: str) -> None:

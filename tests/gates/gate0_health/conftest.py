@@ -1,33 +1,30 @@
-"""Gate 0 speaks to the device through the runtime's Python package; PyTorch is not needed."""
+"""Gate 0 speaks to the device through the runtime's Python package, in each configuration.
+
+A check that uses `runtime`, `node` or `configuration` is run once for each of the configurations
+of `--configurations`, as a case of its own. PyTorch is an oracle here, and nothing else.
+"""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
+from gate0_health.serving import Configuration, Node, configurations, served
 
 if TYPE_CHECKING:
     import emu_runtime
 
-START_SECONDS = 20
 
-
-class Node(NamedTuple):
-    """A device process of this check's own, on a node in a folder of its own."""
-
-    folder: Path
-    process: subprocess.Popen[bytes]
-
-    @property
-    def env(self) -> dict[str, str | None]:
-        return {"EMU_DEVICE_DIR": str(self.folder)}
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "configuration" in metafunc.fixturenames:
+        try:
+            every = configurations(str(metafunc.config.getoption("--configurations")))
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+        metafunc.parametrize("configuration", every, ids=[":".join(one) for one in every])
 
 
 @pytest.fixture(autouse=True)
@@ -37,37 +34,35 @@ def emulated(device: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def runtime() -> emu_runtime.Device:
-    """Device 0 as a user's process gets it."""
+def devices(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Configuration]]:
+    """A device for each configuration, all open in this process: device n is in the nth."""
     import emu_runtime
 
-    return emu_runtime.Device(0)
+    every = configurations(str(request.config.getoption("--configurations")))
+    folder = tmp_path_factory.mktemp("devices")
+    with ExitStack() as stack:
+        for number, one in enumerate(every):
+            stack.enter_context(served(folder, *one.options, number=number))
+        # Opened for good: what later checks and their children find is as it was.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("EMU_DEVICE_DIR", str(folder))
+            for number in range(len(every)):
+                emu_runtime.Device(number).properties()
+        yield every
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    """A device that several processes share; ended with the check."""
-    import emu_driver_shim
+def runtime(devices: list[Configuration], configuration: Configuration) -> emu_runtime.Device:
+    """The device in this configuration, shared by the checks of this process."""
+    import emu_runtime
 
-    path = tmp_path / "emu0"
-    process = subprocess.Popen(
-        [str(emu_driver_shim.emud_path()), "--foreground", "--node", str(path), "--threads", "2"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=sys.stderr,
-        env={"PATH": os.environ.get("PATH", "")},
-    )
-    try:
-        end = time.monotonic() + START_SECONDS
-        while not path.exists():
-            assert process.poll() is None, f"emud ended with status {process.returncode}"
-            assert time.monotonic() < end, f"emud made no node within {START_SECONDS} s"
-            time.sleep(0.01)
-        yield Node(tmp_path, process)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    return emu_runtime.Device(devices.index(configuration))
+
+
+@pytest.fixture
+def node(tmp_path: Path, configuration: Configuration) -> Iterator[Node]:
+    """A device in this configuration that several processes share; ended with the check."""
+    with served(tmp_path, *configuration.options) as node:
+        yield node

@@ -16,7 +16,7 @@ from child import Finished, run_python
 from gate0_health import programs
 
 if TYPE_CHECKING:
-    from gate0_health.conftest import Node
+    from gate0_health.serving import Node
 
 PRELUDE = f"""
 import json, os, struct, sys, time

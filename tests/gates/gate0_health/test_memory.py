@@ -11,7 +11,7 @@ from child import run_python
 
 if TYPE_CHECKING:
     import emu_runtime
-    from gate0_health.conftest import Node
+    from gate0_health.serving import Node
 
 SEED = 11
 SIZES = [1, 511, 512, 513, 65535, 65536, 65537, 1 << 20, (9 << 20) + 5, 32 << 20]
@@ -20,14 +20,14 @@ WRITE_SECRET = """
 import emu_runtime
 device = emu_runtime.Device(0)
 for _ in range(4):
-    device.write(device.alloc(32 << 20), b"secret!!" * (4 << 20))
+    device.write(device.alloc(8 << 20), b"secret!!" * (1 << 20))
 device.synchronize()
 """
 LOOK_FOR_SECRET = """
 import emu_runtime
 device = emu_runtime.Device(0)
-blocks = [device.alloc(32 << 20) for _ in range(4)]
-print(sum(device.read(block, 32 << 20).count(b"secret") for block in blocks))
+blocks = [device.alloc(8 << 20) for _ in range(4)]
+print(sum(device.read(block, 8 << 20).count(b"secret") for block in blocks))
 """
 
 

@@ -29,7 +29,7 @@ def test_order(runtime: emu_runtime.Device, detail: Callable[..., None]) -> None
     steps = [
         (generator.randrange(1, 1 << 32) | 1, generator.randrange(1 << 32)) for _ in range(5000)
     ]
-    module = emu_runtime.Module(0, programs.AFFINE)
+    module = emu_runtime.Module(runtime.index, programs.AFFINE)
     address = runtime.alloc(8)
     runtime.write(address, (1).to_bytes(8, "little"))
     for a, b in steps:
@@ -44,9 +44,9 @@ def test_fence(runtime: emu_runtime.Device, detail: Callable[..., None]) -> None
     """A queue does not wait for another's fence, or two queues wait for each other for ever."""
     import emu_runtime
 
-    streams = [emu_runtime.Stream(0), emu_runtime.Stream(0, -1)]
-    module = emu_runtime.Module(0, programs.AFFINE)
-    busy, count = emu_runtime.Module(0, programs.SCALE_ADD), 1 << 18
+    streams = [emu_runtime.Stream(runtime.index), emu_runtime.Stream(runtime.index, -1)]
+    module = emu_runtime.Module(runtime.index, programs.AFFINE)
+    busy, count = emu_runtime.Module(runtime.index, programs.SCALE_ADD), 1 << 18
     x, y = runtime.alloc(4 * count), runtime.alloc(4 * count)
     address = runtime.alloc(8)
     runtime.write(address, (1).to_bytes(8, "little"))
@@ -57,7 +57,7 @@ def test_fence(runtime: emu_runtime.Device, detail: Callable[..., None]) -> None
         # Longer than the next submission takes: a step that does not wait overtakes this one.
         programs.scale_add(busy, x, y, count, 1.0, stream)
         programs.affine(module, address, a, b, stream)
-        event = emu_runtime.Event(0)
+        event = emu_runtime.Event(runtime.index)
         event.record(stream)
         other.wait_event(event)
     for stream in streams:
@@ -81,10 +81,11 @@ def test_event(runtime: emu_runtime.Device, detail: Callable[..., None]) -> None
     # Each launch takes milliseconds on the device and microseconds to submit, so that an event
     # that is done too early is always caught.
     count, launches = 4 << 20, 40
-    module = emu_runtime.Module(0, programs.SCALE_ADD)
+    module = emu_runtime.Module(runtime.index, programs.SCALE_ADD)
     x, y = runtime.alloc(4 * count), runtime.alloc(4 * count)
-    other = emu_runtime.Stream(0)
-    start, end = emu_runtime.Event(0, timing=True), emu_runtime.Event(0, timing=True)
+    other = emu_runtime.Stream(runtime.index)
+    start = emu_runtime.Event(runtime.index, timing=True)
+    end = emu_runtime.Event(runtime.index, timing=True)
     assert start.query(), "an event that was never recorded is done"
     runtime.write(x, array.array("f", [1.0]).tobytes() * count)
     runtime.fill(y, 0, 4 * count)
@@ -116,11 +117,11 @@ def test_profile(runtime: emu_runtime.Device, detail: Callable[..., None]) -> No
     y = array.array("f", [0.5] * count)
     there_x, there_y = runtime.alloc(4 * count), runtime.alloc(4 * count)
     runtime.write(there_x, x.tobytes())
-    module = emu_runtime.Module(0, programs.SCALE_ADD)
+    module = emu_runtime.Module(runtime.index, programs.SCALE_ADD)
     seen: list[emu_runtime.Activity] = []
     for number in (71, 72):
         runtime.write(there_y, y.tobytes())
-        with emu_runtime.record_activity() as records, emu_runtime.correlation(number):
+        with emu_runtime.record_activity(runtime.index) as records, emu_runtime.correlation(number):
             programs.scale_add(module, there_x, there_y, count, 2.0)
         launches = [r for r in records if r.kind == emu_runtime.ActivityKind.LAUNCH]
         assert [(r.program, r.correlation) for r in launches] == [("scale_add", number)]
@@ -147,7 +148,7 @@ def test_refused(runtime: emu_runtime.Device) -> None:
         (".program p\n.lanes 64\n.args 0\n", ""),
     ):
         with pytest.raises(BadProgramError) as raised:
-            emu_runtime.Module(0, wrong)
+            emu_runtime.Module(runtime.index, wrong)
         assert place in str(raised.value)
-    emu_runtime.Module(0, programs.EMPTY).launch((1, 1, 1), b"")
+    emu_runtime.Module(runtime.index, programs.EMPTY).launch((1, 1, 1), b"")
     runtime.synchronize()

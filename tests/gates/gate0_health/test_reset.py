@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from child import run_python
 from gate0_health import programs
+
+if TYPE_CHECKING:
+    from gate0_health.serving import Node
 
 SCRIPT = f"""
 import json, struct
@@ -72,9 +76,9 @@ print(json.dumps(dict(
 
 
 @pytest.mark.check("gate0.reset.old_handles", obligations=["G0", "Q8"], kind="focused test")
-def test_old_handles() -> None:
+def test_old_handles(node: Node) -> None:
     """An address or handle from before a reset works on memory that somebody else has now."""
-    done = run_python(SCRIPT)
+    done = run_python(SCRIPT, env=node.env)
     assert done.status == 0, done.told
     told = json.loads(done.stdout)
     assert told == {

@@ -74,18 +74,142 @@ def bare_out_of_memory(original: Any, self: Any, size: int, stream: Any = None) 
     return address
 
 
+def rewritten(old: str, new: str) -> Seed:
+    """The device does another instruction than the program says."""
+
+    def assemble(original: Any, self: Any, device: int, text: str) -> None:
+        original(self, device, text.replace(old, new))
+
+    return wrap("emu_runtime.Module.__init__", assemble)
+
+
+def told(**figures: Any) -> str:
+    """In a child: telemetry that says this."""
+    return (
+        CHILD_DEVICE
+        + "telemetry = D.telemetry\n"
+        + f"D.telemetry = lambda self: dataclasses.replace(telemetry(self), **{figures!r})"
+    )
+
+
+def whole_image() -> bytes:
+    from gate0_health import test_firmware
+
+    return test_firmware.image(test_firmware.SAME_INDEX)
+
+
+def without_time(original: Any, self: Any) -> Any:
+    """What was spent on memory is forgotten."""
+    return dataclasses.replace(original(self), spent_memory_ticks=0)
+
+
+def kept(*names: str) -> Seed:
+    """Telemetry whose figures of these names stand still."""
+
+    def seed(monkeypatch: pytest.MonkeyPatch) -> None:
+        import emu_runtime
+
+        original = emu_runtime.Device.telemetry
+        first: dict[int, dict[str, Any]] = {}
+
+        def telemetry(self: Any) -> Any:
+            now = original(self)
+            old = first.setdefault(self.index, {name: getattr(now, name) for name in names})
+            return dataclasses.replace(now, **old)
+
+        monkeypatch.setattr(emu_runtime.Device, "telemetry", telemetry)
+
+    return seed
+
+
+def other_stepping(original: Any, folder: Any, *options: str, number: int = 0) -> Any:
+    """The silicon has the erratum that it should not have, and the other way round."""
+    other = {"A0": "A1", "A1": "A0"}
+    return original(folder, *(other.get(word, word) for word in options), number=number)
+
+
+def late_start(original: Any, folder: Any, *options: str, number: int = 0) -> Any:
+    """The state folder is none: what was written is gone when the device starts again."""
+    known = [word for word in options if word != "--state-dir" and "/state" not in word]
+    return original(folder, *known, number=number)
+
+
 CHILD_DEVICE = "import emu_runtime, dataclasses, os\nD = emu_runtime.Device\n"
 
 SEEDS: dict[str, Seed] = {
     "gate0.host.supported": replace("platform.machine", lambda: "riscv64"),
     "gate0.host.shared_memory": replace("fcntl.fcntl", lambda *a: 0),
     "gate0.diagnostic.emu_diag": without_device,
-    "gate0.identity.read": wrap(
+    "gate0.identity.read": in_child(
+        CHILD_DEVICE
+        + "import uuid\n"
+        + "properties = D.properties\n"
+        + "other = lambda: str(uuid.uuid4())\n"
+        + "D.properties = lambda self: dataclasses.replace(properties(self), uuid=other())"
+    ),
+    "gate0.configuration.runs": wrap(
         "emu_runtime.Device.properties",
-        lambda original, self: dataclasses.replace(original(self), uuid="unknown"),
+        lambda original, self: dataclasses.replace(original(self), stepping="B0"),
     ),
     "gate0.firmware.version": replace("importlib.metadata.version", lambda name: "0.0.9"),
     "gate0.telemetry.advances": frozen_telemetry,
+    "gate0.conversion.from_narrow": rewritten("cvt.trunc_sat.f8e4m3", "cvt.even_sat.f8e4m3"),
+    "gate0.conversion.to_narrow": rewritten("cvt.even.f16.f64", "cvt.trunc.f16.f64"),
+    "gate0.conversion.as_pytorch": rewritten("cvt.even.bf16", "cvt.trunc.bf16"),
+    "gate0.instruction.integer": rewritten("rem.i16 ", "div.i16 "),
+    "gate0.instruction.philox": rewritten("philox.w3", "philox.w2"),
+    "gate0.instruction.scan": rewritten("scanx.", "scan."),
+    "gate0.instruction.atomic": rewritten("red.add", "red.max"),
+    "gate0.instruction.bounded": rewritten("@p0 gatherb", "gatherb"),
+    "gate0.instruction.out_of_bounds": in_child(
+        CHILD_DEVICE
+        + "init = emu_runtime.Module.__init__\n"
+        + "emu_runtime.Module.__init__ = lambda self, device, text: "
+        + "init(self, device, text.replace('.fault', '.drop'))"
+    ),
+    "gate0.instruction.transcendental": rewritten("exp2.f32 v0, v1", "exp.f32 v0, v1"),
+    "gate0.instruction.special_values": rewritten("log1p.", "expm1."),
+    "gate0.instruction.matrix": rewritten("mload.column", "mload.row"),
+    "gate0.device.deterministic": in_child(
+        CHILD_DEVICE
+        + "init = emu_runtime.Module.__init__\n"
+        + "emu_runtime.Module.__init__ = lambda self, device, text: "
+        + "init(self, device, text.replace('sum.f32', 'max.f32') if device == 2 else text)"
+    ),
+    "gate0.stepping.errata": wrap("gate0_health.conftest.served", other_stepping),
+    "gate0.interface.window": replace("gate0_health.test_stepping.FIRST_INTERFACE", 999),
+    "gate0.isolation.memory": in_child(
+        CHILD_DEVICE
+        + "alloc = D.alloc\n"
+        + "def everything(self, size):\n"
+        + "    alloc(self, 64 << 20)\n"
+        + "    return alloc(self, size)\n"
+        + "D.alloc = everything"
+    ),
+    "gate0.isolation.handles": replace("gate0_health.raw.Queue.ends", lambda self: True),
+    "gate0.firmware.upgrade": replace("emu_driver_shim.driver.Device.reset", lambda self: None),
+    "gate0.firmware.rollback": replace("emu_driver_shim.driver.Device.rollback", lambda self: None),
+    "gate0.firmware.rollback_refused": replace(
+        "gate0_health.test_firmware.HIGHER_INDEX", "same-index.img"
+    ),
+    "gate0.firmware.bad_signature": wrap(
+        "emu_driver_shim.driver.Device.write_firmware",
+        lambda original, self, data: original(self, whole_image() if len(data) == 203 else data),
+    ),
+    "gate0.firmware.minimum_driver": replace(
+        "gate0_health.test_firmware.NEWER_DRIVER", "same-index.img"
+    ),
+    "gate0.firmware.interrupted": wrap("gate0_health.test_firmware.served", late_start),
+    "gate0.event.on_command_clock": wrap(
+        "emu_driver_shim.firmware.event_data",
+        lambda original, raw: {**original(raw), "ticks": original(raw)["nanoseconds"]},
+    ),
+    "gate0.telemetry.adds_up": wrap("emu_runtime.Device.telemetry", without_time),
+    "gate0.telemetry.bandwidth": kept("to_device_ticks"),
+    "gate0.telemetry.queue_delay": kept("queue_delay_ticks"),
+    "gate0.telemetry.memory_pressure": in_child(told(memory_pressure=0)),
+    "gate0.power.modes": in_child(CHILD_DEVICE + "D.set_power_mode = lambda self, name: None"),
+    "gate0.power.throttling": in_child(told(throttle=0)),
     "gate0.memory.pattern": wrap("emu_runtime.Device.alloc", shared_block),
     "gate0.memory.pinned": replace("emu_runtime.Device.read_pinned", lambda *a, **k: None),
     "gate0.memory.fresh": in_child(
