@@ -1,5 +1,5 @@
-/* An emud whose allocations and calls of the host a case counts, and makes fail (allocations.h). The linker puts what is
- * here in the place of operator new and delete, and of the calls. */
+/* An emud whose allocations and calls of the host a case counts, and makes fail (allocations.h). The linker puts what
+ * is here in the place of operator new and delete, and of the calls. */
 #include "allocations.h"
 
 #include <sys/epoll.h>

@@ -1,6 +1,6 @@
 /* The N-th call that the client makes of its host fails, for N = 1, 2, 3 and on, until each step of a life goes by
- * without: allocations, messages, descriptors, mappings, waits for a fence. Who asked is told what it was, the step works
- * when it is asked again, and nothing is left over in the process or in emud. */
+ * without: allocations, messages, descriptors, mappings, waits for a fence. Who asked is told what it was, the step
+ * works when it is asked again, and nothing is left over in the process or in emud. */
 #include <dlfcn.h>
 
 #include "failing_calls.h"

@@ -170,10 +170,10 @@ def load() -> CApi:
         raise DriverError("NO_DRIVER", f"{path} cannot be used: {error}", mend) from error
     get_api.restype = POINTER(CApi)
     get_api.argtypes = [c_uint32, POINTER(CError)]
-    error = CError(size=ctypes.sizeof(CError))
-    found = get_api(major * 1000 + minor, byref(error))
+    refusal = CError(size=ctypes.sizeof(CError))
+    found = get_api(major * 1000 + minor, byref(refusal))
     if not found:
-        raise DriverError("VERSION", _text(error.cause), _text(error.mend))
+        raise DriverError("VERSION", _text(refusal.cause), _text(refusal.mend))
     api: CApi = found.contents
     return api
 

@@ -78,7 +78,7 @@ Response Connection::request(const Request& request, int fd) {
     lost_ = true; // also when a reply cannot be read: what follows would not be ours
     if (got == 0 || !is_shortage(errno)) throw device_lost_error(emud_);
     throw Error(EMU_ERROR_DEVICE_LOST, EMU_SCOPE_DEVICE,
-                std::string("the connection to emud is given up, a reply cannot be read: recvmsg: ") + std::strerror(errno),
+                format("the connection to emud is given up, a reply cannot be read: recvmsg: %s", std::strerror(errno)),
                 "close the device and open it again");
   }
   if (size_t(got) < sizeof(Reply)) throw damaged();

@@ -51,7 +51,7 @@ class Connection {
 
   const Descriptor socket_;
   std::mutex mutex_; // one request at a time
-  std::vector<std::byte> message_ = std::vector<std::byte>(kMaxMessage); // what comes has a place before it is asked for
+  std::vector<std::byte> message_ = std::vector<std::byte>(kMaxMessage); // there before anything is asked for
   std::atomic<bool> lost_{false};
   std::atomic<int> emud_{0};
 };

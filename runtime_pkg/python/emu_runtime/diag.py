@@ -1,9 +1,10 @@
 """emu-diag: does this installation, and the device behind it, work? Torch is never imported.
 
-    emu-diag [--level 1|2] [--device N] [--json]
+    emu-diag [--level 1|2|3] [--device N] [--memory MIB] [--json]
 
-Level 1 takes seconds, level 2 about a minute. Exit status: 0 all steps passed, 1 a step failed,
-2 the diagnosis could not run (wrong command line, or a fault of its own).
+Level 1 takes seconds, level 2 about a minute, level 3 uses the whole machine. Exit status: 0 all
+steps passed, 1 a step failed, 2 the diagnosis could not run (wrong command line, or a fault of its
+own).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Sequence
 
 from emu_runtime import diag_device, diag_install
-from emu_runtime.diagnosis import Outcome, Result, run
+from emu_runtime.diagnosis import Outcome, Plan, Result, run
 
 _MARKS = {Outcome.PASSED: "passed", Outcome.FAILED: "FAILED", Outcome.NOT_RUN: "not run"}
 
@@ -54,8 +55,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="emu-diag", description="Does the installation, and the device behind it, work?"
     )
-    parser.add_argument("--level", type=int, choices=(1, 2), default=1, help="seconds, or a minute")
+    parser.add_argument(
+        "--level", type=int, choices=(1, 2, 3), default=1, help="seconds, a minute, or long"
+    )
     parser.add_argument("--device", type=int, default=0, metavar="N", help="which device")
+    parser.add_argument(
+        "--memory", type=int, metavar="MIB", help="at most so much device memory for level 3"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     return parser.parse_args(arguments)
 
@@ -67,7 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.json:
             print(line(result), flush=True)
 
-    steps = [*diag_install.STEPS, *diag_device.steps(options.device, options.level)]
+    bound = None if options.memory is None else options.memory * 2**20
+    plan = Plan(options.device, options.level, bound)
+    steps = [*diag_install.STEPS, *diag_device.steps(plan)]
     try:
         results = run(steps, tell)
     except Exception as error:

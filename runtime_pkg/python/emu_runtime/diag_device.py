@@ -1,4 +1,4 @@
-"""Steps of emu-diag on the device: memory, copies, a program, fences, a profile, shutdown.
+"""Steps of emu-diag on the device: a program, fences, queues, a profile, shutdown.
 
 Expected results are computed here on the host from seeded data, never taken from the device.
 """
@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import emu_runtime
-from emu_runtime.device import Device, PinnedBuffer
-from emu_runtime.diagnosis import Figures, Finding, Step
+from emu_runtime import diag_instructions, diag_memory, diag_state
+from emu_runtime.device import Device
+from emu_runtime.diag_memory import compare
+from emu_runtime.diagnosis import Figures, Finding, Plan, Step
 from emu_runtime.errors import ShutDownError
 from emu_runtime.stream import Event, Module, Stream
 
 SEED = 20_240_229
-MIB = 2**20
 LANES = 256
 
 # c[i] = a[i] * b[i] + a[i], i32 and wrapping, LANES elements a block; the last block is shorter.
@@ -73,6 +74,8 @@ class _Kernel:
 
     def check(self) -> None:
         got = array.array("i", self.device.read(self.addresses[2], 4 * self.elements))
+        if got == self.expected:
+            return
         for index, (expected, found) in enumerate(zip(self.expected, got, strict=True)):
             if expected != found:
                 raise Finding(
@@ -85,18 +88,8 @@ class _Kernel:
             self.device.free(address)
 
 
-def _compare(place: str, expected: bytes, got: bytes) -> None:
-    if expected == got:
-        return
-    first = next(i for i, (a, b) in enumerate(zip(expected, got, strict=True)) if a != b)
-    raise Finding(
-        f"{place}: byte {first} of {len(expected)}: expected {expected[first]:#04x}, "
-        f"got {got[first]:#04x}"
-    )
-
-
-def open_device(index: int, level: int) -> Figures:
-    properties = Device(index).properties()
+def open_device(plan: Plan) -> Figures:
+    properties = Device(plan.device).properties()
     return {
         "name": f"{properties.name} {properties.stepping}",
         "firmware": properties.firmware,
@@ -106,61 +99,10 @@ def open_device(index: int, level: int) -> Figures:
     }
 
 
-def _numbers(offset: int, size: int) -> bytes:
-    return array.array("Q", range(offset // 8, (offset + size) // 8)).tobytes()
-
-
-def _complements(offset: int, size: int) -> bytes:
-    most = 2**64 - 1
-    return array.array("Q", range(most - offset // 8, most - (offset + size) // 8, -1)).tobytes()
-
-
-def memory(index: int, level: int) -> Figures:
-    """Each word holds its number, then its complement: finds stuck bits and mixed addresses."""
-    device = Device(index)
-    total = (16 if level == 1 else 256) * MIB
-    chunk = 4 * MIB
-    address = device.alloc(total)
-    for pattern in (_numbers, _complements):
-        for offset in range(0, total, chunk):
-            device.write(address + offset, pattern(offset, chunk))
-        for offset in range(0, total, chunk):
-            place = f"memory at {address + offset:#x}"
-            _compare(place, pattern(offset, chunk), device.read(address + offset, chunk))
-    device.free(address)
-    return {"MiB": total // MIB, "patterns": 2}
-
-
-def copies(index: int, level: int) -> Figures:
-    """Pageable and pinned, to the device, on it and back, at sizes around the staging buffer's."""
-    device = Device(index)
-    source = random.Random(SEED)
-    sizes = [1, 511, 4096, 4 * MIB - 1, 4 * MIB + 1, 9 * MIB]
-    sizes += [64 * MIB + 3] if level == 2 else []
-    for size in sizes:
-        data = source.randbytes(size)
-        first, second = device.alloc(size), device.alloc(size)
-        device.write(first, data)
-        device.copy(second, first, size)
-        _compare(f"pageable copy of {size} bytes", data, device.read(second, size))
-        pinned, back = PinnedBuffer(size), PinnedBuffer(size)
-        pinned.fill_from(data)
-        device.fill(first, 0, size)
-        device.write(first, pinned)
-        device.read_pinned(back, first)
-        device.synchronize()
-        _compare(f"pinned copy of {size} bytes", data, bytes(back))
-        pinned.free()
-        back.free()
-        device.free(first)
-        device.free(second)
-    return {"sizes": len(sizes), "largest": max(sizes)}
-
-
-def program(index: int, level: int) -> Figures:
-    elements = 100_003 if level == 1 else 1_000_003
-    kernel = _Kernel(index, elements)
-    for _ in range(1 if level == 1 else 50):
+def program(plan: Plan) -> Figures:
+    elements = plan.pick(100_003, 1_000_003, 1_000_003)
+    kernel = _Kernel(plan.device, elements)
+    for _ in range(plan.pick(1, 50, 500)):
         kernel.device.fill(kernel.addresses[2], 0, 4 * elements)
         kernel.launch()
         kernel.check()
@@ -168,14 +110,14 @@ def program(index: int, level: int) -> Figures:
     return {"elements": elements}
 
 
-def fences(index: int, level: int) -> Figures:
+def fences(plan: Plan) -> Figures:
     """A stream that waits for an event sees what was written before it, each time."""
-    rounds = 20 if level == 1 else 500
-    kernel = _Kernel(index, 10_007)
+    rounds = plan.pick(20, 500, 5000)
+    kernel = _Kernel(plan.device, 10_007)
     size = 4 * kernel.elements
     target = kernel.device.alloc(size)
-    first, second = Stream(index), Stream(index)
-    event, freed = Event(index), Event(index)
+    first, second = Stream(plan.device), Stream(plan.device)
+    event, freed = Event(plan.device), Event(plan.device)
     for _ in range(rounds):
         kernel.device.fill(kernel.addresses[2], 0, size, first)
         kernel.launch(first)
@@ -185,18 +127,34 @@ def fences(index: int, level: int) -> Figures:
         freed.record(second)
         first.wait_event(freed)
         got = kernel.device.read(target, size, second)
-        _compare("a stream after an event", kernel.expected.tobytes(), got)
+        compare("a stream after an event", kernel.expected.tobytes(), got)
     kernel.free()
     kernel.device.free(target)
     return {"rounds": rounds}
 
 
-def profile(index: int, level: int) -> Figures:
+def queues(plan: Plan) -> Figures:
+    """Streams side by side, of both priorities: each has its own results, in its own order."""
+    count, rounds = 8, plan.pick(4, 100, 1000)
+    kernels = [_Kernel(plan.device, 4099 + number) for number in range(count)]
+    streams = [Stream(plan.device, priority=number % 2) for number in range(count)]
+    for _ in range(rounds):
+        for kernel, stream in zip(kernels, streams, strict=True):
+            kernel.device.fill(kernel.addresses[2], 0xA5, 4 * kernel.elements, stream)
+            kernel.launch(stream)
+    for kernel, stream in zip(kernels, streams, strict=True):
+        stream.synchronize()
+        kernel.check()
+        kernel.free()
+    return {"streams": count, "commands": 2 * count * rounds}
+
+
+def profile(plan: Plan) -> Figures:
     """One launch gives one record, tied to its cause; device time is the same each time."""
-    kernel = _Kernel(index, 100_003)
+    kernel = _Kernel(plan.device, 100_003)
     ticks = []
     for number in (7, 8):
-        with emu_runtime.record_activity(index) as records, emu_runtime.correlation(number):
+        with emu_runtime.record_activity(plan.device) as records, emu_runtime.correlation(number):
             kernel.launch()
         launches = [r for r in records if r.kind is emu_runtime.ActivityKind.LAUNCH]
         if len(launches) != 1 or launches[0].correlation != number:
@@ -208,9 +166,9 @@ def profile(index: int, level: int) -> Figures:
     return {"ticks": ticks[0]}
 
 
-def shutdown(index: int, level: int) -> Figures:
+def shutdown(plan: Plan) -> Figures:
     """All is given back: calls are refused, and a private emud has ended."""
-    properties = Device(index).properties()
+    properties = Device(plan.device).properties()
     emu_runtime.shutdown()
     try:
         emu_runtime.device_count()
@@ -231,21 +189,27 @@ def _await_end(pid: int) -> None:
         time.sleep(0.01)
 
 
-def steps(index: int, level: int) -> list[Step]:
-    """The steps in order; `index` is the device, `level` how thorough they are."""
+def steps(plan: Plan) -> list[Step]:
+    """The steps in order; which there are depends on the plan's level alone."""
 
-    def step(
-        name: str, body: Callable[[int, int], Figures], *needs: str, seconds: float = 60
-    ) -> Step:
-        return Step(name, lambda: body(index, level), needs, seconds)
+    def step(name: str, body: Callable[[Plan], Figures], *needs: str, least: int = 1) -> list[Step]:
+        seconds = plan.pick(60, 180, 1800)
+        made = Step(name, lambda: body(plan), needs, seconds)
+        return [made] if plan.level >= least else []
 
-    longest = 60 if level == 1 else 180
     return [
-        step("device opens", open_device, "libraries load", "device node"),
-        step("memory", memory, "device opens", seconds=longest),
-        step("copies", copies, "device opens", seconds=longest),
-        step("program", program, "device opens", "copies", seconds=longest),
-        step("fences", fences, "program", seconds=longest),
-        step("profile", profile, "program"),
-        step("shutdown", shutdown, "device opens"),
+        *step("device opens", open_device, "libraries load", "device node"),
+        *step("firmware", diag_state.firmware, "device opens"),
+        *step("condition", diag_state.condition, "device opens"),
+        *step("pinned memory", diag_memory.pinned, "device opens"),
+        *step("memory", diag_memory.memory, "device opens"),
+        *step("copies", diag_memory.copies, "memory", "pinned memory"),
+        *step("bandwidth", diag_memory.bandwidth, "copies", least=2),
+        *step("program", program, "copies"),
+        *step("instructions", diag_instructions.instructions, "program", least=2),
+        *step("fences", fences, "program"),
+        *step("queues", queues, "fences"),
+        *step("profile", profile, "program"),
+        *step("telemetry", diag_state.telemetry, "program"),
+        *step("shutdown", shutdown, "device opens"),
     ]

@@ -15,9 +15,10 @@ import pwd
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from emu_runtime import versions
+from emu_runtime import versions, whole
 from emu_runtime.diagnosis import Figures, Finding, Step
 
 PACKAGES = ("emu-driver-shim", "emu-runtime")
@@ -71,9 +72,10 @@ def interfaces() -> Figures:
 def library_loads() -> Figures:
     """In a process of its own, started in the packages' folder so that nothing shadows them."""
     script = (
-        "import ctypes; from emu_runtime import library\n"
+        "import ctypes, sys; from emu_runtime import library, whole\n"
         "for path in (library.driver_path(), library.library_path()):\n"
         "    print(path, flush=True)\n"
+        "    if path.exists() and (found := whole.defect(path)): sys.exit(found)\n"
         "    ctypes.CDLL(str(path))\n"
         "library.load()\n"
     )
@@ -98,6 +100,43 @@ def library_loads() -> Figures:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
         raise Finding(last[0].partition("Error: ")[2] or last[0], versions.REINSTALL)
     return {"driver": loaded[0], "runtime": loaded[1]}
+
+
+def programs() -> Figures:
+    """emud, which a private device is started from, is whole and runs on this machine."""
+    emud = versions.driver_package() / "bin" / "emud"
+    try:
+        found = whole.defect(emud)
+        if not os.access(emud, os.X_OK):
+            found = f"{emud} may not be run: {stat.filemode(emud.stat().st_mode)}"
+        said = "" if found else _run(emud, "--version")
+    except OSError as error:
+        raise Finding(f"{emud} cannot be run: {error.strerror}", versions.REINSTALL) from error
+    if found:
+        raise Finding(found, versions.REINSTALL)
+    return {"emud": said}
+
+
+def _run(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
+        raise Finding(f"{command[0]} does not run: {last[0]}", versions.REINSTALL)
+    return done.stdout.strip()
+
+
+def temporary_folder() -> Figures:
+    """Programs that PyTorch compiles for the device are kept in files."""
+    folder = os.environ.get("TMPDIR") or "/tmp"
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(4096))
+    except OSError as error:
+        raise Finding(
+            f"no file can be made in {folder}: {error.strerror}",
+            "Set TMPDIR to a folder that this user may write to, or make room in it",
+        ) from error
+    return {"folder": folder}
 
 
 def node() -> Figures:
@@ -144,5 +183,7 @@ STEPS = (
     Step("files intact", files, ("packages found",)),
     Step("interface versions", interfaces, ("packages found",)),
     Step("libraries load", library_loads, ("interface versions",)),
+    Step("device program", programs, ("packages found",)),
+    Step("temporary folder", temporary_folder),
     Step("device node", node),
 )

@@ -12,10 +12,27 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from emu_runtime.errors import EmuError
 
 Figures = dict[str, object]
+
+
+_Choice = TypeVar("_Choice")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for: which device, how thorough, and how much of its memory (None: all)."""
+
+    device: int = 0
+    level: int = 1
+    memory_bytes: int | None = None
+
+    def pick(self, seconds: _Choice, minute: _Choice, long: _Choice) -> _Choice:
+        """One for each level."""
+        return (seconds, minute, long)[self.level - 1]
 
 
 class Outcome(enum.Enum):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from emu_runtime import interface, versions
 from emu_runtime.errors import BY_STATUS, EmuError, NoDriverError, Scope, VersionError
-from emu_runtime.whole import shortfall
+from emu_runtime.whole import defect
 
 _lock = threading.Lock()
 _api: interface.CApi | None = None
@@ -54,10 +54,8 @@ def _load() -> interface.CApi:
             mend=versions.REINSTALL,
         )
     for path in (library_path(), driver_path()):
-        if path.exists() and (missing := shortfall(path)):
-            raise NoDriverError(
-                f"{path} is cut short: {missing} bytes of it are missing", mend=versions.REINSTALL
-            )
+        if path.exists() and (found := defect(path)):
+            raise NoDriverError(found, mend=versions.REINSTALL)
     try:
         library = ctypes.CDLL(str(library_path()), mode=ctypes.RTLD_LOCAL)
         get_api = library.emurt_get_api

@@ -1,17 +1,34 @@
-"""Whether the file of a library is all there.
+"""Whether the file of a library or program is all there, and for this machine.
 
 A library that a full disk cut short is mapped as if it were whole, and its process ends in SIGBUS
-where the missing part is touched. So the length is looked at before anything is loaded.
+where the missing part is touched; one of another machine is "not found" to the loader. So the file
+is looked at before anything is loaded.
 """
 
 from __future__ import annotations
 
+import platform
 import struct
 from pathlib import Path
 
 _IDENT = b"\x7fELF\x02\x01"  # 64-bit, little-endian
 _HEADER_BYTES = 64
 _LOAD = 1
+_MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
+
+
+def defect(path: Path) -> str:
+    """What is wrong with the file, or ""; "" too for what is no such file."""
+    if missing := shortfall(path):
+        return f"{path} is cut short: {missing} bytes of it are missing"
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES or not header.startswith(_IDENT):
+        return ""
+    (number,) = struct.unpack_from("<H", header, 18)
+    machine = _MACHINES.get(number, f"machine {number}")
+    here = platform.machine()
+    return "" if machine == here else f"{path} is for {machine}, and this machine is {here}"
 
 
 def shortfall(path: Path) -> int:

@@ -7,12 +7,15 @@ LD_PRELOAD: "$(cc -print-file-name=libasan.so) $(cc -print-file-name=libstdc++.s
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from qualify.process import run
@@ -49,6 +52,29 @@ def installed(built: Sequence[Path]) -> Path:
             partial.rename(target)  # takes its place at once
     (packages,) = target.glob("lib/python*/site-packages")
     return packages
+
+
+@contextlib.contextmanager
+def served(site: Path, folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """emud on the node emu0 in `folder`, which has to end in order unless the block ended it."""
+    node = folder / "emu0"
+    emud = site / "emu_driver_shim" / "bin" / "emud"
+    process = subprocess.Popen(
+        [emud, "--foreground", "--node", node, "--threads", "2", "--log", folder / "log", *options],
+        env=clean_environment(site),
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while not node.exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        yield process
+        if process.poll() is None:
+            process.terminate()
+            assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _digest(paths: Sequence[Path]) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from device_stack import clean_environment
+from device_stack import clean_environment, served
 
 pytestmark = pytest.mark.integration
 
@@ -45,24 +45,15 @@ class Footprint(NamedTuple):
 
 
 class Shared:
-    """emud on a node of its own, for processes started here."""
+    """A device on a node of its own, for processes started here."""
 
-    def __init__(self, site: Path, folder: Path) -> None:
-        self.folder = folder
-        (folder / "tmp").mkdir()
-        (folder / "devices").mkdir()
-        node = folder / "devices" / "emu0"
+    def __init__(self, emud: int, site: Path, folder: Path) -> None:
+        self.emud = emud
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
         self.environment = clean_environment(
-            site, EMU_DEVICE_DIR=str(node.parent), EMU_PRIVATE="0", TMPDIR=str(folder / "tmp")
+            site, EMU_DEVICE_DIR=str(folder), EMU_PRIVATE="0", TMPDIR=str(self.temporary)
         )
-        emud = site / "emu_driver_shim" / "bin" / "emud"
-        self.emud = subprocess.Popen(
-            [emud, "--foreground", "--node", node, "--threads", "2"], env=self.environment
-        )
-        deadline = time.monotonic() + 20
-        while not node.exists():
-            assert self.emud.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -84,8 +75,8 @@ class Shared:
 
     def footprint(self) -> Footprint:
         now = self.telemetry()
-        process = Path(f"/proc/{self.emud.pid}")
-        files = [*Path("/dev/shm").glob("*emu*"), *(self.folder / "tmp").iterdir()]
+        process = Path(f"/proc/{self.emud}")
+        files = [*Path("/dev/shm").glob("*emu*"), *self.temporary.iterdir()]
         return Footprint(
             contexts=now["contexts"],
             queues=now["queues"],
@@ -99,10 +90,8 @@ class Shared:
 
 @pytest.fixture
 def shared(site: Path, socket_folder: Path) -> Iterator[Shared]:
-    device = Shared(site, socket_folder)
-    yield device
-    device.emud.terminate()
-    assert device.emud.wait(20) == 0
+    with served(site, socket_folder) as emud:
+        yield Shared(emud.pid, site, socket_folder)
 
 
 class Life(NamedTuple):

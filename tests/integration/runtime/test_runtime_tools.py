@@ -75,7 +75,7 @@ def test_diag_passes_on_a_good_install(site: Path) -> None:
     status, steps = diagnosis(site)
     assert status == 0, steps
     assert {step["outcome"] for step in steps.values()} == {"passed"}
-    assert len(steps) == 12
+    assert len(steps) == 19
 
 
 def test_diag_imports_no_torch(site: Path) -> None:
@@ -92,6 +92,12 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:5000])
 
 
+def other_machine(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[18:20] = (243).to_bytes(2, "little")
+    path.write_bytes(data)
+
+
 def other_interface(path: Path) -> None:
     path.write_text(path.read_text().replace("INTERFACE_MAJOR 1", "INTERFACE_MAJOR 2"))
 
@@ -101,7 +107,14 @@ BREAKS: dict[str, tuple[str, Callable[[Path], None], str, str]] = {
     "no library": ("emu_runtime/lib/libemurt.so", remove, "libraries load", "libemurt"),
     "half a library": ("emu_runtime/lib/libemurt.so", truncate, "libraries load", ""),
     "half a driver": ("emu_driver_shim/lib/libemudrv.so", truncate, "libraries load", "libemudrv"),
-    "no emud": ("emu_driver_shim/bin/emud", remove, "device opens", "emud"),
+    "no emud": ("emu_driver_shim/bin/emud", remove, "device program", "emud"),
+    "half an emud": ("emu_driver_shim/bin/emud", truncate, "device program", "cut short"),
+    "driver of another machine": (
+        "emu_driver_shim/lib/libemudrv.so", other_machine, "libraries load", "is for riscv64",
+    ),
+    "emud of another machine": (
+        "emu_driver_shim/bin/emud", other_machine, "device program", "is for riscv64",
+    ),
     "other version": (
         "emu_driver_shim/include/emu/driver.h", other_interface, "interface versions", "has 2.",
     ),

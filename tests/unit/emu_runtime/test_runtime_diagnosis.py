@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import array
 import base64
 import hashlib
 import json
+import math
+import random
 import sys
 import threading
 from pathlib import Path
 
 import pytest
-from emu_runtime import diag, diag_device, diag_install
+from emu_runtime import diag, diag_device, diag_install, diag_instructions, diag_memory
 from emu_runtime.diagnosis import Figures, Finding, Outcome, Result, Step, run
 from emu_runtime.errors import DeviceLostError
 
@@ -81,7 +84,7 @@ def test_exit_status_and_json(
     body: object, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(diag_install, "STEPS", (Step("a", body),))  # type: ignore[arg-type]
-    monkeypatch.setattr(diag_device, "steps", lambda index, level: [])
+    monkeypatch.setattr(diag_device, "steps", lambda plan: [])
     assert diag.main(["--json"]) == status
     data = json.loads(capsys.readouterr().out)
     assert data["passed"] == (status == 0)
@@ -95,7 +98,7 @@ def test_a_diagnosis_that_cannot_run_is_status_2(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(diag_install, "STEPS", (Step("a", good, ("nowhere",)),))
     assert diag.main([]) == 2
     with pytest.raises(SystemExit) as caught:
-        diag.main(["--level", "3"])
+        diag.main(["--level", "4"])
     assert caught.value.code == 2
 
 
@@ -152,6 +155,30 @@ def test_a_node_that_may_not_be_opened_is_named_with_mode_and_group(
     monkeypatch.setattr(diag_install.os, "access", lambda path, mode: False)
     with pytest.raises(Finding, match=r"emu0 \(-rw-r-----, owner \w+, group \w+\) may not"):
         diag_install.node()
+
+
+def test_a_wrong_lane_is_named() -> None:
+    cases = {case.name: case for case in diag_instructions.cases(random.Random(1))}
+    exact, bounded = cases["alu"], cases["exp"]
+    for case in (exact, bounded):
+        diag_instructions.check(case, array.array(case.out, case.expected))
+    got = array.array("i", [int(value) for value in exact.expected])
+    got[3] ^= 1
+    with pytest.raises(Finding, match=r"'alu': lane 3: expected -?\d+, got -?\d+"):
+        diag_instructions.check(exact, got)
+    floats = array.array("d", bounded.expected)
+    floats[5] += 3 * math.ulp(floats[5])
+    diag_instructions.check(bounded, floats)
+    for wrong in (floats[5] + 2 * math.ulp(floats[5]), math.nan):
+        floats[5] = wrong
+        with pytest.raises(Finding, match="'exp': lane 5"):
+            diag_instructions.check(bounded, floats)
+
+
+def test_a_wrong_byte_is_named() -> None:
+    diag_memory.compare("here", b"abc", b"abc")
+    with pytest.raises(Finding, match="here: byte 1 of 3: expected 0x62, got 0x78"):
+        diag_memory.compare("here", b"abc", b"axc")
 
 
 def test_outcomes_are_three() -> None:

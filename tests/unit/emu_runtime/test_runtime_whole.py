@@ -1,11 +1,13 @@
-"""A library that was cut short is known by its own headers."""
+"""A library that was cut short, or is of another machine, is known by its own headers."""
 
 from __future__ import annotations
 
+import platform
 import struct
+import sys
 from pathlib import Path
 
-from emu_runtime.whole import shortfall
+from emu_runtime.whole import defect, shortfall
 
 
 def elf(*segments: tuple[int, int]) -> bytes:
@@ -37,3 +39,15 @@ def test_no_library_is_left_to_the_loader(tmp_path: Path) -> None:
     for data in (b"", b"\x7fELF", b"text" * 100):
         path.write_bytes(data)
         assert shortfall(path) == 0
+
+
+def test_another_machine_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "lib.so"
+    path.write_bytes(Path(sys.executable).resolve().read_bytes())
+    assert defect(path) == ""
+    data = bytearray(path.read_bytes())
+    data[18:20] = (243).to_bytes(2, "little")
+    path.write_bytes(data)
+    assert defect(path) == f"{path} is for riscv64, and this machine is {platform.machine()}"
+    path.write_bytes(data[:5000])
+    assert "is cut short" in defect(path)

@@ -1,0 +1,74 @@
+"""Steps of emu-diag on the state of the device: firmware, condition, telemetry."""
+
+from __future__ import annotations
+
+from emu_runtime.device import Device, Telemetry
+from emu_runtime.diagnosis import Figures, Finding, Plan
+from emu_runtime.figures import KINDS, throttle_name
+
+_SLOT_STATES = ("empty", "invalid", "valid", "writing", "refused")
+_BROKEN = ("invalid", "refused")
+_INSTALL = "Write a good image into it: emu-fw install IMAGE"
+
+
+def firmware(plan: Plan) -> Figures:
+    """What runs came from a slot, and what the other slot holds could be started."""
+    from emu_driver_shim import driver  # not above: the diagnosis runs without that package too
+
+    device = driver.Device(plan.device)
+    try:
+        found = device.firmware()
+    except driver.DriverError as error:
+        raise Finding(error.cause, error.mend) from error
+    finally:
+        device.close()
+    states = []
+    for number, slot in enumerate(found.slots):
+        states.append(_SLOT_STATES[slot.state] if slot.state < len(_SLOT_STATES) else "unknown")
+        if states[-1] in _BROKEN:
+            cause = slot.cause.decode(errors="replace")
+            raise Finding(f"firmware slot {number} is {states[-1]}: {cause}", _INSTALL)
+    if found.active == driver.NO_SLOT:
+        raise Finding("no slot could be started, and the built-in firmware runs", _INSTALL)
+    return {"version": found.version.decode(), "slots": ", ".join(states)}
+
+
+def condition(plan: Plan) -> Figures:
+    """It is not throttled, and no memory error went uncorrected."""
+    now = Device(plan.device).telemetry()
+    if now.throttle:
+        raise Finding(
+            f"the device is throttled ({throttle_name(now)}) at {now.temperature_celsius:.0f} "
+            f"degrees Celsius: its cores run at {now.clock_hertz / 1e6:.0f} MHz",
+            "Let it cool down, give it more air, or choose a lower power mode: "
+            "emu-smi --set-power-mode eco",
+        )
+    if now.ecc_uncorrected:
+        raise Finding(
+            f"{now.ecc_uncorrected} errors of device memory could not be corrected",
+            "Reset the device (emu-fw reset); replace it if they come back",
+        )
+    return {
+        "celsius": round(now.temperature_celsius, 1),
+        "watts": round(now.power_watts, 1),
+        "corrected": now.ecc_corrected,
+    }
+
+
+def telemetry(plan: Plan) -> Figures:
+    """The parts of what is told add up to its sums."""
+    now = Device(plan.device).telemetry()
+    for whole, parts in _sums(now).items():
+        got = sum(getattr(now, part) for part in parts)
+        if got != getattr(now, whole):
+            raise Finding(f"{whole} is {getattr(now, whole)}, its parts add up to {got}")
+    if now.launches <= 0 or now.commands < now.launches:
+        raise Finding(f"of {now.commands} commands {now.launches} were launches")
+    return {"commands": now.commands, "launches": now.launches, "faults": now.faults}
+
+
+def _sums(now: Telemetry) -> dict[str, list[str]]:
+    return {
+        "device_ticks": [f"spent_{kind}_ticks" for kind in KINDS],
+        "copy_ticks": ["to_device_ticks", "from_device_ticks", "on_device_ticks"],
+    }
