@@ -1,4 +1,6 @@
-"""Write the constants of spec/machine.toml that emud needs, and its firmware, as a C++ header.
+"""Write the constants of spec/machine.toml that emud needs as a C++ header.
+
+Its firmware and the faults of spec/faults.toml are among them.
 
 Usage: constants.py MACHINE_TOML OUTPUT_HEADER
 """
@@ -47,6 +49,7 @@ CONSTANTS = [
     ("double", "kThermalSeconds", "power.thermal_seconds"),
     ("double", "kThrottleStartCelsius", "thermal.start_celsius"),
     ("double", "kThrottleStopCelsius", "thermal.stop_celsius"),
+    ("double", "kTripCelsius", "thermal.trip_celsius"),
     ("uint32_t", "kLowestClockPercent", "thermal.lowest_clock_percent"),
     ("double", "kMemoryHigh", "memory_pressure.high"),
     ("double", "kMemoryCritical", "memory_pressure.critical"),
@@ -61,13 +64,27 @@ POWER_MODE = [
     ("double", "idle_watts"),
     ("double", "busy_watts"),
 ]
+FAULT = [
+    ("const char*", "name"),
+    ("emu_status", "status"),
+    ("emu_scope", "scope"),
+    ("const char*", "recovery"),
+]
 ERRATA = ("argument-tail",)
 STEPPING = [("const char*", "name"), *(("bool", name.replace("-", "_")) for name in ERRATA)]
+
+
+class Name(str):
+    """A constant of driver.h."""
+
+    __slots__ = ()
 
 
 def literal(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Name):
+        return str(value)
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
@@ -99,6 +116,23 @@ def steppings(source: Path, machine: dict) -> list[dict[str, object]]:
     ]
 
 
+def faults(source: Path) -> list[dict[str, object]]:
+    """In the order of their numbers, which count from 1."""
+    rows = tomllib.loads(source.read_text())["fault"]
+    numbers = [row["number"] for row in rows]
+    if numbers != list(range(1, len(rows) + 1)):
+        sys.exit(f"{source}: expected faults with the numbers 1, 2, 3, ..., got {numbers}")
+    return [
+        {
+            "name": row["name"],
+            "status": Name(f"EMU_ERROR_{row['status']}" if row["status"] else "EMU_OK"),
+            "scope": Name(f"EMU_SCOPE_{row['scope'].upper()}"),
+            "recovery": row["recovery"],
+        }
+        for row in rows
+    ]
+
+
 def main() -> None:
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
     machine = tomllib.loads(source.read_text())
@@ -106,6 +140,7 @@ def main() -> None:
         "// Made from spec/machine.toml by cmake/constants.py.",
         "#pragma once",
         "#include <cstdint>",
+        '#include "emu/driver.h"',
     ]
     lines.append("namespace emu::constants {")
     for kind, name, path in CONSTANTS:
@@ -119,9 +154,12 @@ def main() -> None:
     try:
         lines += structs("PowerMode", "kPowerModes", POWER_MODE, machine["power"]["modes"])
         lines += structs("Stepping", "kSteppings", STEPPING, steppings(source, machine))
+        lines += structs("Fault", "kFaults", FAULT, faults(source.parent / "faults.toml"))
         image = (source.parent / machine["firmware"]["built_in"]).read_bytes()
     except KeyError as error:
-        sys.exit(f"{source}: expected power.modes, stepping and firmware, got none at {error}")
+        sys.exit(
+            f"{source}: expected power.modes, stepping, firmware and faults, got none at {error}"
+        )
     lines.append(f"inline constexpr unsigned char kFirmware[] = {{{', '.join(map(str, image))}}};")
     lines.append("}")
     target.parent.mkdir(parents=True, exist_ok=True)

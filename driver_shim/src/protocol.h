@@ -44,6 +44,7 @@ constexpr bool interfaces_meet(uint32_t client, uint32_t device) {
 }
 
 constexpr uint32_t kErrataInterface = 1002; // clients from here on work around errata (stepping.h)
+constexpr uint32_t kQueueLossInterface = 1002; // these know of a queue that is lost alone, and ring again
 
 /* What each request means, and which fields it uses; the others must be zero.
  *   reply: `value` and `count` of Reply, then the payload, then descriptors. */
@@ -73,8 +74,13 @@ enum class RequestKind : uint32_t {
   firmware_rollback = 23,
   device_reset = 24,
   event_read = 25,      // object: after, value: capacity     -> value: dropped, count, payload emu_event[count]
+  queue_reset = 26,     // context, object: queue
+  queue_fault = 27,     // context, object: queue, value: sequence number -> payload emu_error: why it will not be done
+  fault_inject = 28,    // bytes, 1 fd: emu_fault             -> value: number
+  fault_clear = 29,     // value: number, or 0
+  fault_list = 30,      // value: capacity                    -> count, payload emu_fault[count]
 };
-constexpr uint32_t kRequestKinds = 25;
+constexpr uint32_t kRequestKinds = 30;
 
 struct Request {
   uint32_t kind;
@@ -106,6 +112,7 @@ static_assert(offsetof(emu_telemetry, spent_matrix_ticks) == kTelemetryBytes && 
 static_assert(sizeof(emu_telemetry) == 336 && sizeof(emu_power_mode) == 48);
 static_assert(sizeof(emu_activity) == 152 && sizeof(emu_timestamp) == 16);
 static_assert(sizeof(emu_firmware_slot) == 276 && sizeof(emu_firmware_info) == 608 && sizeof(emu_event) == 224);
+static_assert(sizeof(emu_fault) == 64);
 
 constexpr size_t kMaxPayload = 64 * 1024;
 constexpr size_t kMaxMessage = sizeof(Reply) + kMaxPayload;

@@ -8,7 +8,8 @@
  *
  * Nobody makes a system call while both sides are awake. emud raises `sleeping` before
  * it sleeps and looks at every tail once more; a client that moved `tail` and then sees
- * `sleeping` writes to the doorbell. A client raises `waiters` before it sleeps on
+ * `sleeping` writes to the doorbell. A doorbell may be lost: a client that waits while emud sleeps rings again after
+ * kRingAgainNs. A client raises `waiters` before it sleeps on
  * `completed`; emud wakes it after moving `completed`. */
 #ifndef EMU_RING_H
 #define EMU_RING_H
@@ -54,7 +55,7 @@ constexpr uint32_t kCommandGranule = 64;
 constexpr size_t kMaxArguments = 4096;
 constexpr size_t kMaxCommand = sizeof(Command) + kMaxArguments;
 
-enum class QueueState : uint32_t { running = 0, context_lost = 1, device_lost = 2, destroyed = 3 };
+enum class QueueState : uint32_t { running = 0, context_lost = 1, device_lost = 2, destroyed = 3, queue_lost = 4 };
 
 struct RingHeader {
   // Written by emud.
@@ -62,14 +63,17 @@ struct RingHeader {
   std::atomic<uint64_t> head;
   std::atomic<uint32_t> state;
   std::atomic<uint32_t> sleeping;
+  std::atomic<uint64_t> given_up; // the last command that a reset of the queue gave up, or 0
   // Written by the client.
   alignas(64) std::atomic<uint64_t> tail;
   std::atomic<uint32_t> waiters;
+  std::atomic<uint32_t> rings; // of the doorbell, by clients of kQueueLossInterface
 };
 static_assert(sizeof(RingHeader) == 128 && offsetof(RingHeader, tail) == 64);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
 constexpr size_t kRingDataOffset = 4096;
+constexpr uint64_t kRingAgainNs = 20'000'000;
 
 inline uint64_t monotonic_ns() {
   timespec now;

@@ -69,7 +69,7 @@ CASE(endless_launch_times_out) {
   const auto took = Clock::now() - start;
   CHECK(took > std::chrono::milliseconds(900) && took < std::chrono::seconds(10));
   const emu_error error = last_error();
-  CHECK(error.scope == EMU_SCOPE_CONTEXT && error.command == 1 && std::string(error.program) == "count");
+  CHECK(error.scope == EMU_SCOPE_QUEUE && error.command == 1 && std::string(error.program) == "count");
   SAYS(error.cause, "1 seconds");
   others_are_served();
 }

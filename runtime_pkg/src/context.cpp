@@ -61,6 +61,14 @@ Queue& Context::take_queue(int32_t priority) {
     for (auto idle = idle_queues_.begin(); idle != idle_queues_.end(); ++idle) {
       if ((*idle)->priority != priority) continue;
       Queue& queue = **idle;
+      uint64_t value = 0;
+      if (api.queue_completed(queue.handle, &value) != EMU_OK) {
+        emu_error error{};
+        error.size = sizeof error;
+        api.last_error(&error);
+        // Its last stream lost it. Anything else is found by who uses it.
+        if (error.scope == EMU_SCOPE_QUEUE) check(api.queue_reset(queue.handle));
+      }
       idle_queues_.erase(idle);
       return queue;
     }
@@ -112,6 +120,10 @@ emurt_error Context::translate(const emu_error& error) const {
   out.address = error.address;
   if (error.queue != UINT32_MAX) out.stream = stream_id_of(error.queue);
   snprintf(out.program, sizeof out.program, "%s", error.program);
+  if (error.scope == EMU_SCOPE_QUEUE) {
+    snprintf(out.mend, sizeof out.mend,
+             "Destroy the stream and make another; where it is the default stream, reset the device");
+  }
   if (error.status == EMU_ERROR_PAGE_FAULT && process.old_memory.contains(error.address)) {
     snprintf(out.mend, sizeof out.mend, "The address is from before a reset of its device: allocate the memory again");
   }

@@ -54,6 +54,12 @@ const char* status_name(int32_t status) {
     case EMU_ERROR_HOST: return "host";
     case EMU_ERROR_LAUNCH_TIMEOUT: return "launch timeout";
     case EMU_ERROR_OUT_OF_BOUNDS: return "out of bounds";
+    case EMU_ERROR_BAD_FIRMWARE: return "bad firmware";
+    case EMU_ERROR_ROLLBACK: return "rollback";
+    case EMU_ERROR_QUEUE_LOST: return "queue lost";
+    case EMU_ERROR_MEMORY_ERROR: return "memory error";
+    case EMU_ERROR_THERMAL_TRIP: return "thermal trip";
+    case EMU_ERROR_FIRMWARE_CRASH: return "firmware crash";
     case EMURT_ERROR_NO_DRIVER: return "no driver";
     case EMURT_ERROR_FORKED: return "forked";
     case EMURT_ERROR_SHUT_DOWN: return "shut down";

@@ -45,7 +45,11 @@ typedef enum emu_status {
   EMU_ERROR_LAUNCH_TIMEOUT = 17,  /* a program took longer on the host than one launch may */
   EMU_ERROR_OUT_OF_BOUNDS = 18,   /* a lane's index is outside of what its instruction was given */
   EMU_ERROR_BAD_FIRMWARE = 19,    /* an image is damaged, cut short or not signed, or a slot has none to start */
-  EMU_ERROR_ROLLBACK = 20         /* the image's rollback index is lower than the device accepts */
+  EMU_ERROR_ROLLBACK = 20,        /* the image's rollback index is lower than the device accepts */
+  EMU_ERROR_QUEUE_LOST = 21,      /* an earlier fault ended this queue, or a reset gave the command up */
+  EMU_ERROR_MEMORY_ERROR = 22,    /* a page that is read has a bit error that cannot be corrected */
+  EMU_ERROR_THERMAL_TRIP = 23,    /* the device was too hot, and stopped */
+  EMU_ERROR_FIRMWARE_CRASH = 24
 } emu_status;
 
 /* What has to be given up to go on after an error, smallest first. */
@@ -95,7 +99,12 @@ typedef struct emu_device_info {
 } emu_device_info;
 
 /* Why the cores run slower than the power mode says. */
-typedef enum emu_throttle { EMU_THROTTLE_NONE = 0, EMU_THROTTLE_THERMAL = 1 } emu_throttle;
+typedef enum emu_throttle {
+  EMU_THROTTLE_NONE = 0,
+  EMU_THROTTLE_THERMAL = 1,
+  EMU_THROTTLE_FAULT = 2, /* an injected fault makes commands slow */
+  EMU_THROTTLE_TRIP = 3   /* nothing runs until the device is reset */
+} emu_throttle;
 
 typedef enum emu_memory_pressure {
   EMU_MEMORY_PRESSURE_NONE = 0,
@@ -257,7 +266,8 @@ typedef enum emu_event_kind {
   EMU_EVENT_RESET = 6,
   EMU_EVENT_FAULT = 7,
   EMU_EVENT_CONTEXT_LOST = 8,
-  EMU_EVENT_CLIENT_LOST = 9 /* a client ended, killed or not, and left contexts behind */
+  EMU_EVENT_CLIENT_LOST = 9, /* a client ended, killed or not, and left contexts behind */
+  EMU_EVENT_INJECTION = 10   /* a fault was injected, or taken back */
 } emu_event_kind;
 
 /* What happened on the device. Ticks are of the device clock; nanoseconds are the host's CLOCK_MONOTONIC. */
@@ -275,6 +285,34 @@ typedef struct emu_event {
   int32_t scope;
   char text[160];           /* "" where it is about a process of another user */
 } emu_event;
+
+/* docs/faults.md has the scope of each, what is told of it, and how to recover; spec/faults.toml declares them. */
+typedef enum emu_fault_kind {
+  EMU_FAULT_BIT_CORRECTED = 1,
+  EMU_FAULT_BIT_UNCORRECTED = 2,
+  EMU_FAULT_HANG = 3,
+  EMU_FAULT_LOST_DOORBELL = 4,
+  EMU_FAULT_PAGE_FAULT = 5,
+  EMU_FAULT_THERMAL_TRIP = 6,
+  EMU_FAULT_FIRMWARE_CRASH = 7,
+  EMU_FAULT_SLOW = 8
+} emu_fault_kind;
+
+/* A fault that the device is told to have, and what it strikes. It spares the first `skip` commands that match, and
+ * then strikes `times` of them. A bit error strikes once, who reads its page next. */
+typedef struct emu_fault {
+  uint32_t size;
+  uint32_t kind;
+  uint64_t number;  /* of the injection, from 1; given out */
+  int32_t process;  /* whose commands; 0: any's. Of a bit error, whose memory; 0: of who asks */
+  uint32_t queue;   /* id of the queue whose commands, or UINT32_MAX: any */
+  uint32_t command; /* emu_activity_kind of the commands, or 0: any. A hang strikes launches only */
+  uint32_t factor;  /* of EMU_FAULT_SLOW: how many times the ticks, 2 to 1000; else 0 */
+  uint64_t skip;
+  uint64_t times;   /* 0: always, until it is cleared */
+  uint64_t address; /* of a bit error */
+  uint64_t struck;  /* how often so far; given out */
+} emu_fault;
 
 /* The table is frozen: an entry is never moved, changed or taken away; new ones go to the end. */
 typedef struct emu_driver_api {
@@ -370,6 +408,19 @@ typedef struct emu_driver_api {
    * that are no longer there. */
   emu_status (*event_read)(emu_device*, uint64_t after, emu_event* out, size_t capacity, size_t* count,
                            uint64_t* dropped);
+
+  /* Gives up what was submitted to the queue and is not done, a launch under way included; what that has written
+   * stays written. Then the queue runs again, lost before or not: the timeline stands at the last command that was
+   * given up, and a synchronize up to one of these is EMU_ERROR_QUEUE_LOST. A queue that waits for one of them is lost
+   * with it. Other queues of the context go on. EMU_ERROR_CONTEXT_LOST where the context is. */
+  emu_status (*queue_reset)(emu_queue*);
+
+  /* Injected faults (docs/faults.md). All need a process of the user that emud runs as, and give EMU_ERROR_PERMISSION
+   * to others. What was injected stays through a reset of the device, until it has struck `times` times or is cleared;
+   * it is listed until it is cleared, or gives its place to a new one. The event log has each injection and strike. */
+  emu_status (*fault_inject)(emu_device*, const emu_fault* fault, uint64_t* number);
+  emu_status (*fault_clear)(emu_device*, uint64_t number); /* 0: all */
+  emu_status (*fault_list)(emu_device*, emu_fault* out, size_t capacity, size_t* count); /* oldest first */
 } emu_driver_api;
 
 /* The only exported symbol. NULL when the library cannot serve `interface_version` (the caller's

@@ -26,6 +26,8 @@ from emu_driver_shim import interface_version, library_path
 NO_SLOT = 0xFFFFFFFF
 CHUNK_BYTES = 65536
 EVENT_BATCH = 256
+MOST_FAULTS = 64
+ANY_QUEUE = 0xFFFFFFFF
 
 
 class CError(ctypes.Structure):
@@ -106,6 +108,22 @@ class CEvent(ctypes.Structure):
     ]
 
 
+class CFault(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        ("size", c_uint32),
+        ("kind", c_uint32),
+        ("number", c_uint64),
+        ("process", c_int32),
+        ("queue", c_uint32),
+        ("command", c_uint32),
+        ("factor", c_uint32),
+        ("skip", c_uint64),
+        ("times", c_uint64),
+        ("address", c_uint64),
+        ("struck", c_uint64),
+    ]
+
+
 def _call(*arguments: Any) -> Any:
     return CFUNCTYPE(c_int32, *arguments)
 
@@ -125,6 +143,9 @@ _ENTRIES: dict[str, Any] = {
     "event_read": _call(
         c_void_p, c_uint64, POINTER(CEvent), c_size_t, POINTER(c_size_t), POINTER(c_uint64)
     ),
+    "fault_inject": _call(c_void_p, POINTER(CFault), POINTER(c_uint64)),
+    "fault_clear": _call(c_void_p, c_uint64),
+    "fault_list": _call(c_void_p, POINTER(CFault), c_size_t, POINTER(c_size_t)),
 }
 _ORDER = """
     last_error status_name
@@ -136,6 +157,7 @@ _ORDER = """
     activity_enable activity_read queue_timestamp
     power_mode_info device_set_power_mode
     firmware_info firmware_write firmware_activate firmware_rollback device_reset event_read
+    queue_reset fault_inject fault_clear fault_list
 """
 
 
@@ -221,6 +243,23 @@ class Device:
 
     def reset(self) -> None:
         self._call("device_reset")
+
+    def inject(self, fault: CFault) -> int:
+        """The number of the injection."""
+        fault.size = ctypes.sizeof(CFault)
+        number = c_uint64()
+        self._call("fault_inject", byref(fault), byref(number))
+        return number.value
+
+    def clear_faults(self, number: int) -> None:
+        """0 clears all."""
+        self._call("fault_clear", number)
+
+    def faults(self) -> list[CFault]:
+        room = (CFault * MOST_FAULTS)()
+        count = c_size_t()
+        self._call("fault_list", room, MOST_FAULTS, byref(count))
+        return list(room[: count.value])
 
     def events(self) -> tuple[list[CEvent], int]:
         """All that the log has, oldest first, and how many were dropped from it."""

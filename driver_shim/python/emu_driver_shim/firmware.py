@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from emu_driver_shim.driver import NO_SLOT, CEvent, CFirmwareInfo, Device, DriverError
+from emu_driver_shim.driver import ANY_QUEUE, NO_SLOT, CEvent, CFirmwareInfo, Device, DriverError
 
 
 class SlotState(enum.IntEnum):
@@ -38,6 +38,7 @@ class EventKind(enum.IntEnum):
     FAULT = 7
     CONTEXT_LOST = 8
     CLIENT_LOST = 9
+    INJECTION = 10
 
 
 CHANGES = ("install", "activate", "rollback", "reset")
@@ -83,6 +84,8 @@ def event_data(raw: CEvent) -> dict[str, Any]:
         "nanoseconds": raw.nanoseconds,
         "process": raw.process,
         "context": raw.context,
+        "queue": None if raw.queue == ANY_QUEUE else raw.queue,
+        "command": raw.command,
         "status": raw.status,
         "scope": raw.scope,
         "text": raw.text.decode(errors="replace"),

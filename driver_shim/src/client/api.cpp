@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -100,6 +101,34 @@ emu_status firmware_rollback(emu_device* device) {
 
 emu_status device_reset(emu_device* device) {
   return guarded([&] { tables().devices.get(device)->connection.request(of_device(RequestKind::device_reset)); });
+}
+
+emu_status fault_inject(emu_device* device, const emu_fault* fault, uint64_t* number) {
+  return guarded([&] {
+    require(fault != nullptr, "a fault, got a null pointer");
+    require(fault->size == sizeof *fault, "a fault whose `size` is set to its sizeof");
+    output(number) = 0;
+    const auto to = tables().devices.get(device);
+    const Descriptor fd = memfd_of("emu-fault", fault, sizeof *fault);
+    *number = to->connection.request(of_device(RequestKind::fault_inject, 0, 0, sizeof *fault), fd.get()).reply.value;
+  });
+}
+
+emu_status fault_clear(emu_device* device, uint64_t number) {
+  return guarded([&] {
+    tables().devices.get(device)->connection.request(of_device(RequestKind::fault_clear, 0, number));
+  });
+}
+
+emu_status fault_list(emu_device* device, emu_fault* out, size_t capacity, size_t* count) {
+  return guarded([&] {
+    require(out != nullptr || capacity == 0, "room for faults, got a null pointer");
+    output(count) = 0;
+    const Response response =
+        tables().devices.get(device)->connection.request(of_device(RequestKind::fault_list, 0, capacity));
+    *count = std::min(capacity, response.payload.size() / sizeof(emu_fault));
+    std::memcpy(out, response.payload.data(), *count * sizeof(emu_fault));
+  });
 }
 
 emu_status event_read(emu_device* device, uint64_t after, emu_event* out, size_t capacity, size_t* count,
@@ -220,6 +249,10 @@ emu_status queue_destroy(emu_queue* queue) {
   return guarded([&] {
     tables().queues.remove(queue, [](const std::shared_ptr<Queue>& gone) { gone->destroy(); });
   });
+}
+
+emu_status queue_reset(emu_queue* queue) {
+  return guarded([&] { tables().queues.get(queue)->reset(); });
 }
 
 uint32_t queue_id(emu_queue* queue) {
@@ -382,6 +415,7 @@ const emu_driver_api kApi = {
     queue_timestamp,
     power_mode_info, device_set_power_mode,
     firmware_info, firmware_write, firmware_activate, firmware_rollback, device_reset, event_read,
+    queue_reset, fault_inject, fault_clear, fault_list,
 };
 
 } // namespace

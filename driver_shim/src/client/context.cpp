@@ -143,6 +143,7 @@ void Context::throw_lost(QueueState state) {
       if (device_->connection.is_lost()) break; // it went with the connection
       throw Error(EMU_ERROR_STALE_HANDLE, EMU_SCOPE_QUEUE, "the queue was destroyed");
     case QueueState::device_lost:
+    case QueueState::queue_lost: // its own fault says more
     case QueueState::running: break;
   }
   device_->connection.mark_lost();

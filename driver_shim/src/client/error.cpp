@@ -75,6 +75,10 @@ const char* status_name(int32_t status) {
     case EMU_ERROR_OUT_OF_BOUNDS: return "OUT_OF_BOUNDS";
     case EMU_ERROR_BAD_FIRMWARE: return "BAD_FIRMWARE";
     case EMU_ERROR_ROLLBACK: return "ROLLBACK";
+    case EMU_ERROR_QUEUE_LOST: return "QUEUE_LOST";
+    case EMU_ERROR_MEMORY_ERROR: return "MEMORY_ERROR";
+    case EMU_ERROR_THERMAL_TRIP: return "THERMAL_TRIP";
+    case EMU_ERROR_FIRMWARE_CRASH: return "FIRMWARE_CRASH";
   }
   return "UNKNOWN";
 }

@@ -67,6 +67,7 @@ class Queue {
   Queue(std::shared_ptr<Context> context, uint32_t kind, int32_t priority); // makes it on the device
   ~Queue();
   void destroy(); // after what was submitted
+  void reset();
 
   const std::shared_ptr<Context> context;
   uint32_t id() const { return id_; }
@@ -79,6 +80,9 @@ class Queue {
   RingHeader& header() const { return *static_cast<RingHeader*>(ring_.get()); }
   void copy_in(uint64_t at, const void* from, size_t bytes);
   void require_running();
+  emu_error fault(uint64_t value);
+  void ring();
+  void ring_again();
   void make_room(size_t bytes);
   template <typename Done>
   bool wait_until(const Done& done, uint64_t timeout_ns);
@@ -90,6 +94,7 @@ class Queue {
   std::mutex mutex_; // submission
   uint64_t tail_ = 0;
   uint64_t submitted_ = 0;
+  std::atomic<uint64_t> ring_again_ns_{0}; // not before
 };
 
 /* Pinned memory whose context was destroyed: plain memory, until `host_free`. */

@@ -56,7 +56,41 @@ void Queue::destroy() {
 
 void Queue::require_running() {
   const auto state = QueueState(header().state.load(std::memory_order_acquire));
-  if (state != QueueState::running) context->throw_lost(state);
+  if (state == QueueState::running) return;
+  if (state != QueueState::queue_lost) context->throw_lost(state);
+  emu_error error = fault(UINT64_MAX);
+  if (error.status == EMU_OK) return; // it was reset meanwhile
+  const std::string cause = error.cause;
+  std::snprintf(error.cause, sizeof error.cause, "the queue was lost by an earlier fault: %.300s", cause.c_str());
+  std::snprintf(error.mend, sizeof error.mend, "reset the queue, or destroy it");
+  error.status = EMU_ERROR_QUEUE_LOST;
+  throw Error(error);
+}
+
+/* Why command `value` will not be done; EMU_OK: nothing says so. */
+emu_error Queue::fault(uint64_t value) {
+  Request message = context->message(RequestKind::queue_fault);
+  message.object = id_;
+  message.value = value;
+  return context->device().connection.fetch<emu_error>(message);
+}
+
+void Queue::reset() { context->request(RequestKind::queue_reset, id_); }
+
+void Queue::ring() {
+  header().rings.fetch_add(1, std::memory_order_seq_cst);
+  const uint64_t one = 1;
+  while (write(doorbell_.get(), &one, sizeof one) < 0 && errno == EINTR) {} // else it rings already
+}
+
+/* A doorbell may be lost: for who waits while the device sleeps. */
+void Queue::ring_again() {
+  const bool waits = header().head.load(std::memory_order_relaxed) != header().tail.load(std::memory_order_relaxed);
+  if (!waits || header().sleeping.load(std::memory_order_seq_cst) == 0) return;
+  const uint64_t now = monotonic_ns();
+  uint64_t due = ring_again_ns_.load(std::memory_order_relaxed);
+  if (now < due || !ring_again_ns_.compare_exchange_strong(due, now + kRingAgainNs, std::memory_order_relaxed)) return;
+  if (due != 0) ring();
 }
 
 void Queue::copy_in(uint64_t at, const void* from, size_t bytes) {
@@ -79,8 +113,8 @@ uint64_t Queue::submit(const Command& command, const void* arguments, size_t byt
   tail_ += placed.bytes;
   header().tail.store(tail_, std::memory_order_seq_cst);
   if (header().sleeping.load(std::memory_order_seq_cst) != 0) {
-    const uint64_t one = 1;
-    while (write(doorbell_.get(), &one, sizeof one) < 0 && errno == EINTR) {} // else it rings already
+    ring_again_ns_.store(monotonic_ns() + kRingAgainNs, std::memory_order_relaxed);
+    ring();
   }
   return ++submitted_;
 }
@@ -94,6 +128,7 @@ void Queue::make_room(size_t bytes) {
 uint64_t Queue::completed() {
   const uint64_t value = header().completed.load(std::memory_order_acquire);
   if (header().state.load(std::memory_order_acquire) != uint32_t(QueueState::running)) wait(UINT64_MAX, 0);
+  ring_again();
   return value;
 }
 
@@ -102,6 +137,11 @@ bool Queue::wait(uint64_t value, uint64_t timeout_ns) {
       [&] { return header().completed.load(std::memory_order_acquire) >= value; }, timeout_ns);
   const auto state = QueueState(header().state.load(std::memory_order_acquire));
   if (state == QueueState::context_lost) context->throw_fault();
+  if (done ? value <= header().given_up.load(std::memory_order_acquire) : state == QueueState::queue_lost) {
+    const emu_error error = fault(value);
+    if (error.status != EMU_OK) throw Error(error);
+    return done;
+  }
   if (state != QueueState::running && !done) context->throw_lost(state);
   return done;
 }
@@ -111,6 +151,7 @@ template <typename Done>
 bool Queue::wait_until(const Done& done, uint64_t timeout_ns) {
   const auto running = [&] { return header().state.load(std::memory_order_acquire) == uint32_t(QueueState::running); };
   if (done()) return true;
+  ring_again();
   if (timeout_ns == 0 || !running()) return false;
   const uint64_t start = monotonic_ns();
   const uint64_t deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
@@ -127,6 +168,7 @@ bool Queue::wait_until(const Done& done, uint64_t timeout_ns) {
     header().waiters.fetch_sub(1, std::memory_order_seq_cst);
     if (now_done || done()) return true;
     if (monotonic_ns() >= deadline) return false;
+    ring_again();
     if (context->device().connection.is_lost()) context->throw_lost(QueueState::device_lost);
   }
   return done();

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "device.h"
 #include "emu_constants.h"
 #include "entry.h"
+#include "protocol.h"
 #include "refusal.h"
 
 namespace emu {
@@ -56,8 +58,10 @@ class Context::Quiet {
 };
 
 Context::Context(Device& device_, uint64_t id_, pid_t owner_, uint64_t number, std::shared_ptr<Quotas> quotas,
-                 bool knows_errata_)
-    : device(device_), id(id_), owner(owner_), knows_errata(knows_errata_), quotas_(std::move(quotas)), itself_(quotas_->contexts, 1),
+                 uint32_t interface_version)
+    : device(device_), id(id_), owner(owner_), knows_errata(interface_version >= kErrataInterface),
+      knows_queue_loss(interface_version >= kQueueLossInterface), quotas_(std::move(quotas)),
+      itself_(quotas_->contexts, 1),
       window_(device_.memory(), base_of(number), quotas_->mappings) {}
 
 Context::~Context() = default;
@@ -85,13 +89,15 @@ uint64_t Context::memory_alloc(uint64_t bytes) {
 
 void Context::memory_free(uint64_t address) {
   const Quiet quiet(*this);
-  if (!window_.free(address)) {
+  const uint64_t bytes = window_.free(address);
+  if (bytes == 0) {
     throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
                   format("address 0x%llx is not the start of an allocation", static_cast<unsigned long long>(address)),
                   "free each address once, as memory_alloc gave it");
   }
   held_bytes = window_.held_bytes();
   allocations = uint32_t(window_.allocations());
+  if (device.faults().armed()) device.faults().forget(id, address, bytes);
 }
 
 uint64_t Context::host_register(Descriptor fd, uint64_t bytes) {
@@ -157,6 +163,7 @@ std::shared_ptr<Queue> Context::queue_create(uint64_t kind, int32_t priority) {
   const std::lock_guard lock(mutex_);
   queues_.insert(std::move(entry));
   if (lost) queue->set_state(QueueState::context_lost); // meanwhile
+  if (stopped) queue->stopped = true;
   return queue;
 }
 
@@ -178,6 +185,54 @@ void Context::queue_destroy(uint64_t id_) {
   }
   device.detach(queue);
   queue->set_state(QueueState::destroyed);
+}
+
+void Context::queue_reset(uint64_t id_) {
+  const std::shared_ptr<Queue> before = queue(id_);
+  if (!before) throw stale("queue", id_);
+  before->stopped = true;
+  const Quiet quiet(*this);
+  std::shared_ptr<Queue> after;
+  try {
+    after = std::make_shared<Queue>(*before);
+  } catch (...) {
+    before->stopped = stopped.load();
+    throw;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    queues_.find(id_)->second.queue = after;
+    before->destroyed = true;
+    if (stopped) after->stopped = true;
+  }
+  device.replace(before, after);
+  after->take_over();
+  emu_event event = new_event(EMU_EVENT_RESET, EMU_OK, EMU_SCOPE_QUEUE);
+  event.process = owner;
+  event.context = id;
+  event.queue = after->id;
+  event.command = after->completed();
+  char text[sizeof event.text];
+  std::snprintf(text, sizeof text, "queue %u was reset: %llu commands were given up", after->id,
+                static_cast<unsigned long long>(after->completed() - before->completed()));
+  device.note(event, text);
+}
+
+emu_error Context::queue_fault(uint64_t id_, uint64_t sequence) const {
+  const std::shared_ptr<Queue> found = queue(id_);
+  if (!found) throw stale("queue", id_);
+  if (found->is_lost() && sequence > found->completed()) return found->fault();
+  emu_error error{};
+  error.size = sizeof error;
+  if (!found->was_given_up(sequence)) return error;
+  error.status = EMU_ERROR_QUEUE_LOST;
+  error.scope = EMU_SCOPE_QUEUE;
+  error.queue = found->id;
+  error.command = sequence;
+  copy_text(error.cause, format("command %llu of queue %u was given up when the queue was reset",
+                                static_cast<unsigned long long>(sequence), found->id));
+  copy_text(error.mend, "submit again what the work needs");
+  return error;
 }
 
 emu_memory_info Context::memory_info() const {
@@ -231,6 +286,22 @@ void Context::fail(const emu_error& error) {
   event.process = owner;
   event.context = id;
   device.note(event, error.cause);
+}
+
+void Context::stop() noexcept {
+  const std::lock_guard lock(mutex_);
+  stopped = true;
+  for (const auto& [id_, open] : queues_) open.queue->stopped = true;
+}
+
+void Context::overwritten(uint64_t address, uint64_t bytes) noexcept {
+  constexpr uint64_t page = constants::kPageBytes;
+  const uint64_t end = (address + bytes) / page * page;
+  for (uint64_t at = (address + page - 1) / page * page; at < end; at += page) {
+    if (!window_.is_damaged(at)) continue;
+    device.faults().forget(id, at, page);
+    window_.mend(at);
+  }
 }
 
 void Context::device_lost() {

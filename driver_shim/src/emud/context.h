@@ -28,13 +28,15 @@ class Device;
 class Context : public std::enable_shared_from_this<Context> {
  public:
   /* `number` counts the contexts of the client's process, and decides the addresses. Throws Refusal. */
-  Context(Device& device, uint64_t id, pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas, bool knows_errata);
+  Context(Device& device, uint64_t id, pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
+          uint32_t interface_version);
   ~Context();
 
   Device& device;
   const uint64_t id;
   const pid_t owner;
   const bool knows_errata; // its client works around them
+  const bool knows_queue_loss; // its client: kQueueLossInterface
 
   // Requests of the client; each throws Refusal.
   uint64_t memory_alloc(uint64_t bytes);
@@ -45,10 +47,12 @@ class Context : public std::enable_shared_from_this<Context> {
   void program_unload(uint64_t program);
   std::shared_ptr<Queue> queue_create(uint64_t kind, int32_t priority);
   void queue_destroy(uint64_t queue);
+  void queue_reset(uint64_t queue);
+  emu_error queue_fault(uint64_t queue, uint64_t sequence) const; // why it will not be done; EMU_OK: nothing says so
   emu_memory_info memory_info() const;
   emu_error fault() const;
   void require_usable() const; // Refusal EMU_ERROR_CONTEXT_LOST after a fault
-  void stop() { stopped = true; }
+  void stop() noexcept;
   void end() noexcept;         // stops, waits for what runs, then gives everything back
 
   // Activity records.
@@ -71,6 +75,10 @@ class Context : public std::enable_shared_from_this<Context> {
   machine::AddressSpace space() const { return window_.space(); }
   void fail(const emu_error& error); // the first one counts
   void device_lost();
+  bool holds(uint64_t address) const noexcept { return window_.holds(address); } // a page that is mapped
+  bool damage(uint64_t address) noexcept { return window_.damage(address); } // false: no memory of the context
+  void mend(uint64_t address) noexcept { window_.mend(address); }
+  void overwritten(uint64_t address, uint64_t bytes) noexcept; // what bit errors there were, are no more
 
   std::atomic<uint64_t> held_bytes{0};
   std::atomic<uint32_t> allocations{0};

@@ -18,7 +18,7 @@ std::string in_mib(uint64_t bytes) { return format("%.1f MiB", double(bytes) / (
 
 Device::Device(const Options& options, uint32_t index, std::unique_ptr<Firmware> firmware)
     : index_(index), node_(options.node(index)), tick_budget_(options.tick_budget),
-      launch_limit_(options.launch_seconds), private_(options.is_private()),
+      launch_limit_(options.launch_milliseconds), private_(options.is_private()),
       stepping_(*options.stepping), firmware_(std::move(firmware)), memory_(options.memory_bytes),
       pool_(options.threads), copier_(options.threads), power_(options.power_mode, options.ambient_celsius),
       compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {
@@ -56,23 +56,27 @@ emu_telemetry Device::telemetry() const {
     out = counters_;
     const uint64_t compute = engine_ticks_[EMU_QUEUE_COMPUTE];
     out.device_ticks = std::max(compute, engine_ticks_[EMU_QUEUE_COPY]);
-    out.spent_idle_ticks = out.device_ticks - compute;
+    const uint64_t behind = out.device_ticks - compute;
+    out.spent_idle_ticks += behind;
     Power now = power_; // and where the device clock does
-    now.pass(out.spent_idle_ticks, false);
+    now.pass(behind, false);
     out.power_mode = now.mode();
     out.clock_hertz = now.clock().hertz();
     out.power_watts = now.watts();
     out.temperature_celsius = now.celsius();
     out.throttle = now.throttle();
-    out.throttled_ticks = now.throttled_ticks();
+    out.throttled_ticks += now.throttled_ticks();
     out.clock_changes = now.clock_changes();
   }
   out.size = sizeof out;
-  out.faults = faults_;
+  if (out.throttle == EMU_THROTTLE_NONE && faults_.slows()) out.throttle = EMU_THROTTLE_FAULT;
+  out.faults = fault_count_;
   const PhysicalMemory::Use memory = memory_.use();
   out.memory_used_bytes = memory.used_bytes;
   out.memory_peak_bytes = memory.peak_bytes;
   out.memory_largest_free_bytes = memory.largest_free_bytes;
+  out.ecc_corrected = memory.corrected_errors;
+  out.ecc_uncorrected = memory.uncorrected_errors;
   const double held = double(memory.used_bytes) / double(memory_.total());
   out.memory_pressure = held > constants::kMemoryCritical ? EMU_MEMORY_PRESSURE_CRITICAL
                         : held > constants::kMemoryHigh   ? EMU_MEMORY_PRESSURE_HIGH
@@ -127,6 +131,7 @@ Span Device::advance(emu_queue_kind kind, uint64_t ready, const Work& work) {
   if (computes) power_.pass(waited, false);
   const CoreClock clock = power_.clock();
   now = start + clock.ticks(work.cost.ticks) + work.copy_ticks;
+  if (computes && work.factor > 1 && power_.throttle() == EMU_THROTTLE_NONE) counters_.throttled_ticks += now - start;
   if (computes) power_.pass(now - start, true);
   if (computes) counters_.spent_waiting_ticks += waited;
   ++counters_.queued_commands;
@@ -229,6 +234,7 @@ void Device::firmware_rollback() {
 }
 
 void Device::reset(pid_t by) {
+  const uint64_t cooling = cooling_ticks();
   const std::vector<Firmware::Happened> boot = firmware_->boot(); // where it cannot, nothing has changed
   emu_error error{};
   error.size = sizeof error;
@@ -246,8 +252,89 @@ void Device::reset(pid_t by) {
       context->fail(error);
       context->stop();
     }
+    failure_ = emu_error{};
   }
+  cool_down(cooling);
   for (const Firmware::Happened& happened : boot) note_firmware(happened);
+}
+
+uint64_t Device::fault_inject(emu_fault fault, pid_t by) {
+  fault = Faults::complete(fault);
+  uint64_t number = 0;
+  if (Faults::is_bit_error(fault)) {
+    if (fault.process == 0) fault.process = by;
+    const std::lock_guard lock(contexts_mutex_);
+    const auto found = std::find_if(contexts_.begin(), contexts_.end(), [&](const auto& entry) {
+      return entry.second->owner == fault.process && entry.second->holds(fault.address);
+    });
+    if (found != contexts_.end()) {
+      number = faults_.inject(fault, found->first);
+      if (!found->second->damage(fault.address)) { // it was freed meanwhile
+        faults_.forget(found->first, fault.address, 1);
+        number = 0;
+      }
+    }
+    if (number == 0) {
+      throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
+                    format("fault: address: expected one of device memory that process %d holds, got 0x%llx",
+                           fault.process, static_cast<unsigned long long>(fault.address)));
+    }
+  } else {
+    number = faults_.inject(fault, 0);
+  }
+  emu_event event = new_event(EMU_EVENT_INJECTION, EMU_OK, EMU_SCOPE_COMMAND);
+  event.process = by;
+  note(event, format("fault %llu was injected: %s", static_cast<unsigned long long>(number),
+                     about(emu_fault_kind(fault.kind)).name));
+  return number;
+}
+
+void Device::fault_clear(uint64_t number, pid_t by) {
+  faults_.clear(number);
+  emu_event event = new_event(EMU_EVENT_INJECTION, EMU_OK, EMU_SCOPE_COMMAND);
+  event.process = by;
+  note(event, number == 0 ? std::string("all faults were cleared")
+                          : format("fault %llu was cleared", static_cast<unsigned long long>(number)));
+}
+
+void Device::fail(const emu_error& error) noexcept {
+  const std::lock_guard lock(contexts_mutex_);
+  failure_ = error;
+  for (const auto& [id, context] : contexts_) {
+    context->fail(error);
+    context->stop();
+  }
+}
+
+void Device::trip() noexcept {
+  const std::lock_guard lock(clock_mutex_);
+  power_.trip();
+}
+
+void Device::crash() noexcept { firmware_->crash(); }
+
+/* The rule of spec/machine.toml: a device that tripped starts when it is cool, on the device clock. */
+uint64_t Device::cooling_ticks() const {
+  const std::lock_guard lock(clock_mutex_);
+  if (power_.throttle() != EMU_THROTTLE_TRIP) return 0;
+  if (const auto ticks = power_.ticks_to_cool()) return *ticks;
+  throw Refusal(EMU_ERROR_THERMAL_TRIP, EMU_SCOPE_DEVICE,
+                format("the device tripped and cannot cool down: expected to reach %.0f degrees, got air in which it "
+                       "stays above",
+                       constants::kThrottleStopCelsius),
+                "let emud start with cooler air: --ambient");
+}
+
+/* Idle time of both engines. */
+void Device::cool_down(uint64_t ticks) {
+  if (ticks == 0) return;
+  const std::lock_guard lock(clock_mutex_);
+  uint64_t& compute = engine_ticks_[EMU_QUEUE_COMPUTE];
+  const uint64_t cool = std::max(compute, engine_ticks_[EMU_QUEUE_COPY]) + ticks;
+  counters_.spent_idle_ticks += cool - compute;
+  power_.pass(cool - compute, false);
+  power_.restart();
+  compute = engine_ticks_[EMU_QUEUE_COPY] = cool;
 }
 
 Refusal Device::out_of_memory(uint64_t bytes) const {
@@ -267,9 +354,13 @@ Refusal Device::out_of_memory(uint64_t bytes) const {
 }
 
 std::shared_ptr<Context> Device::context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
-                                                bool knows_errata) {
+                                                uint32_t interface_version) {
   const std::lock_guard lock(contexts_mutex_);
-  auto context = std::make_shared<Context>(*this, next_context_id_, owner, number, std::move(quotas), knows_errata);
+  if (failure_.status != EMU_OK) {
+    throw Refusal(emu_status(failure_.status), EMU_SCOPE_DEVICE, failure_.cause, failure_.mend);
+  }
+  auto context =
+      std::make_shared<Context>(*this, next_context_id_, owner, number, std::move(quotas), interface_version);
   contexts_.emplace(next_context_id_++, context);
   return context;
 }
@@ -282,6 +373,10 @@ void Device::context_destroy(const std::shared_ptr<Context>& context) noexcept {
 
 void Device::attach(const std::shared_ptr<Queue>& queue) { engine(queue->kind).attach(queue); }
 void Device::detach(const std::shared_ptr<Queue>& queue) noexcept { engine(queue->kind).detach(queue); }
+
+void Device::replace(const std::shared_ptr<Queue>& before, const std::shared_ptr<Queue>& after) noexcept {
+  engine(before->kind).replace(before, after);
+}
 
 void Device::ring() {
   compute_.ring();

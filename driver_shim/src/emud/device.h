@@ -19,6 +19,7 @@
 #include "emu/driver.h"
 #include "engine.h"
 #include "events.h"
+#include "faults.h"
 #include "firmware.h"
 #include "memory.h"
 #include "options.h"
@@ -35,6 +36,7 @@ struct Work {
   uint64_t copy_ticks = 0;
   uint64_t found_ticks = 0; // where its engine stood when it found the command ready to start
   uint64_t delay_ns = 0;    // from its submission to its start, on the host
+  uint64_t factor = 1;      // that a fault makes it slow by
   bool launch = false;
   bool completed = true; // or ended half-way, with its context
 };
@@ -53,7 +55,7 @@ class Device {
   machine::Pool& pool() { return pool_; }
   Copier& copier() { return copier_; }
   uint64_t tick_budget() const { return tick_budget_; }
-  std::chrono::seconds launch_limit() const { return launch_limit_; }
+  std::chrono::milliseconds launch_limit() const { return launch_limit_; }
   const constants::Stepping& stepping() const { return stepping_; }
 
   emu_device_info info() const;
@@ -67,16 +69,26 @@ class Device {
   void firmware_rollback();
   void reset(pid_t by); // every context is lost, then firmware starts
 
+  uint64_t fault_inject(emu_fault fault, pid_t by); // its number
+  void fault_clear(uint64_t number, pid_t by);
+  Faults& faults() { return faults_; }
+
+  /* Ends every context with the error, and refuses new ones with it until the device is reset. */
+  void fail(const emu_error& error) noexcept;
+  void trip() noexcept;  // it is too hot
+  void crash() noexcept; // of its firmware
+
   /* Adds to the log, with the time of both clocks, and gives what was added. Needs no memory of the host. */
   emu_event note(emu_event event, std::string_view text) noexcept;
   const Events& events() const { return events_; }
 
   std::shared_ptr<Context> context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
-                                          bool knows_errata);
+                                          uint32_t interface_version);
   void context_destroy(const std::shared_ptr<Context>& context) noexcept;
   uint32_t next_queue_id() { return next_queue_id_++; }
   void attach(const std::shared_ptr<Queue>& queue);
   void detach(const std::shared_ptr<Queue>& queue) noexcept;
+  void replace(const std::shared_ptr<Queue>& before, const std::shared_ptr<Queue>& after) noexcept;
   void ring(); // both engines look again
 
   emu_power_mode power_mode(uint64_t index) const; // throws Refusal
@@ -86,12 +98,14 @@ class Device {
   Span advance(emu_queue_kind kind, uint64_t ready, const Work& work);
   uint64_t engine_ticks(emu_queue_kind kind) const; // where it stands on the clock
   void progress(emu_queue_kind kind); // an engine completed something that the other may wait for
-  void count_fault() { ++faults_; }
+  void count_fault() { ++fault_count_; }
   void lose(); // tells every client that the device is gone, and stops what runs and the engines
 
  private:
   Engine& engine(emu_queue_kind kind) { return kind == EMU_QUEUE_COPY ? copy_ : compute_; }
   void count(emu_queue_kind kind, const Work& work, const CoreClock& clock);
+  uint64_t cooling_ticks() const; // throws Refusal
+  void cool_down(uint64_t ticks);
   void note_firmware(const Firmware::Happened& happened);
   template <typename Operation>
   void firmware_operation(const Operation& operation);
@@ -99,17 +113,19 @@ class Device {
   const uint32_t index_;
   const std::string node_;
   const uint64_t tick_budget_;
-  const std::chrono::seconds launch_limit_;
+  const std::chrono::milliseconds launch_limit_;
   const bool private_;
   const constants::Stepping& stepping_;
   const std::unique_ptr<Firmware> firmware_;
   Events events_;
+  Faults faults_;
   PhysicalMemory memory_;
   machine::Pool pool_;
   Copier copier_;
 
   mutable std::mutex contexts_mutex_;
   std::map<uint64_t, std::shared_ptr<Context>> contexts_;
+  emu_error failure_{}; // why there can be no context until a reset; EMU_OK: none
   uint64_t next_context_id_ = 1;
   std::atomic<uint32_t> next_queue_id_{1};
 
@@ -117,7 +133,7 @@ class Device {
   uint64_t engine_ticks_[2] = {0, 0};
   emu_telemetry counters_{};
   Power power_; // stands where the compute engine does
-  std::atomic<uint64_t> faults_{0};
+  std::atomic<uint64_t> fault_count_{0};
 
   Engine compute_; // last: their threads use all of the above
   Engine copy_;

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -59,6 +60,15 @@ void Engine::detach(const std::shared_ptr<Queue>& queue) noexcept {
   {
     const std::lock_guard lock(mutex_);
     std::erase(attached_, queue);
+    ++generation_;
+  }
+  knock();
+}
+
+void Engine::replace(const std::shared_ptr<Queue>& before, const std::shared_ptr<Queue>& after) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    std::replace(attached_.begin(), attached_.end(), before, after);
     ++generation_;
   }
   knock();
@@ -127,7 +137,10 @@ Queue* Engine::next() {
 
 bool Engine::ready(Queue& queue) {
   const Context& context = *queue.context;
-  if (queue.destroyed || context.lost || context.stopped || context.yielding > 0) return false;
+  if (queue.destroyed || queue.stopped || queue.is_lost() || context.lost || context.stopped || context.yielding > 0) {
+    return false;
+  }
+  if (queue.is_deaf() && !hears(queue)) return false;
   switch (queue.peek()) {
     case Queue::Head::empty: return false;
     case Queue::Head::malformed: return true;
@@ -144,13 +157,34 @@ bool Engine::ready(Queue& queue) {
 void Engine::serve(Queue& queue) {
   Context& context = *queue.context;
   const std::lock_guard running(context.running[kind_]);
-  if (context.stopped || context.lost || queue.destroyed) return;
+  if (context.stopped || context.lost || queue.destroyed || queue.stopped) return;
   // What was allocated before the command was submitted is seen by it; the order of the two went
   // through the client's process, which the language knows nothing of.
   (void)context.mappings.load(std::memory_order_acquire);
   queue.last_served = context.last_served[kind_] = ++served_;
   execute(device_, queue);
   device_.progress(kind_);
+}
+
+/* Those that have just woken this engine, where a fault says so. */
+void Engine::lose_doorbells() {
+  for (const auto& queue : queues_) {
+    const Context& context = *queue->context;
+    if (!context.knows_queue_loss || queue->is_deaf() || !queue->has_unseen_command()) continue;
+    if (device_.faults().lose_doorbell(context.owner, queue->id) != 0) queue->lose_doorbell();
+  }
+}
+
+bool Engine::hears(Queue& queue) {
+  if (!queue.hears()) return false;
+  queue.set_sleeping(false);
+  emu_event event = new_event(EMU_EVENT_FAULT, EMU_OK, EMU_SCOPE_COMMAND);
+  event.process = queue.context->owner;
+  event.context = queue.context->id;
+  event.queue = queue.id;
+  event.command = queue.sequence();
+  device_.note(event, "the doorbell for the command was lost, and the client rang again");
+  return true;
 }
 
 void Engine::sleep() {
@@ -162,6 +196,7 @@ void Engine::sleep() {
   if (!work && !stop_ && generation_ == seen_generation_) {
     epoll_event events[16];
     epoll_wait(epoll_.get(), events, 16, -1);
+    if (device_.faults().armed()) lose_doorbells();
   }
   asleep_ = asleep_blocked_ = false;
   for (const auto& queue : queues_) queue->set_sleeping(false);

@@ -27,6 +27,7 @@ class Engine {
 
   void attach(const std::shared_ptr<Queue>& queue);
   void detach(const std::shared_ptr<Queue>& queue) noexcept;
+  void replace(const std::shared_ptr<Queue>& before, const std::shared_ptr<Queue>& after) noexcept; // with its doorbell
   void ring();            // look again, if asleep
   void ring_if_blocked(); // the same, if asleep over a queue that waits for another
   void stop();            // after the command that runs
@@ -38,6 +39,8 @@ class Engine {
   bool ready(Queue& queue);
   void serve(Queue& queue);
   void sleep();
+  void lose_doorbells();
+  bool hears(Queue& queue);
   void knock();
 
   Device& device_;

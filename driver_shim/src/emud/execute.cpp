@@ -1,7 +1,10 @@
 #include "execute.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <span>
@@ -13,11 +16,14 @@
 namespace emu {
 namespace {
 
+constexpr useconds_t kHangLookUs = 1000;
+
 /* Ends the command; what is known beyond it is filled in by `execute`. */
 struct CommandFault {
   emu_status status;
   uint64_t address;
   std::string cause;
+  emu_scope scope = EMU_SCOPE_CONTEXT;
 };
 
 /* Whoever waits for the command is gone, or is told that the context or device is. */
@@ -30,6 +36,13 @@ std::byte* range(const machine::AddressSpace& space, uint64_t address, uint64_t 
   if (bytes == 0) return space.window;
   const std::optional<uint64_t> bad = machine::first_bad(space, address, bytes, permission);
   if (!bad) return space.window + (address - space.base);
+  if (machine::has_bit_error(space, *bad, permission)) {
+    throw CommandFault{EMU_ERROR_MEMORY_ERROR, *bad,
+                       format("the command reads %llu bytes at 0x%llx, and the page at 0x%llx has bit errors that "
+                              "cannot be corrected",
+                              static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(address),
+                              static_cast<unsigned long long>(*bad))};
+  }
   throw CommandFault{EMU_ERROR_PAGE_FAULT, *bad,
                      format("page fault: the command %s %llu bytes at 0x%llx, and no page of the context allows it "
                             "at 0x%llx",
@@ -56,15 +69,30 @@ uint64_t copy_ticks(uint64_t bytes) {
          (bytes + constants::kCopyBytesPerTick - 1) / constants::kCopyBytesPerTick;
 }
 
+/* The queue that the `wait` at a queue's head is for, as it is after its resets; none when it was destroyed. */
+std::shared_ptr<Queue> awaited_by(Queue& queue) {
+  auto awaited = queue.awaited.lock();
+  if (!awaited || awaited->destroyed) queue.awaited = awaited = queue.context->queue(queue.command().target);
+  return awaited;
+}
+
+uint32_t activity_kind(uint32_t command) {
+  return CommandKind(command) == CommandKind::timestamp ? uint32_t(EMU_ACTIVITY_TIMESTAMP) : command;
+}
+static_assert(int(CommandKind::launch) == EMU_ACTIVITY_LAUNCH && int(CommandKind::wait) == EMU_ACTIVITY_WAIT);
+
 /* One run of the command at a queue's head. */
-class Execution {
+class Execution : machine::BitErrorCorrection {
  public:
   Execution(Device& device, Queue& queue)
-      : device_(device), queue_(queue), context_(*queue.context), command_(queue.command()),
-        ready_(queue.ready_ticks()) {}
+      : device_(device), queue_(queue), context_(*queue.context), command_(queue.command()), space_(context_.space()),
+        ready_(queue.ready_ticks()) {
+    space_.correction = this;
+  }
 
   void run() {
     if (!queue_.malformed().empty()) throw illegal(std::string(queue_.malformed()));
+    if (device_.faults().armed()) strike();
     switch (CommandKind(command_.kind)) {
       case CommandKind::launch: return launch();
       case CommandKind::copy_to_device: return copy_to_device();
@@ -81,7 +109,106 @@ class Execution {
   Work work;
   uint64_t ready() const { return ready_; }
 
+  void slow_down() {
+    if (work.factor == 1) return;
+    const auto slower = [this](machine::UnitTicks& ticks) {
+      for (uint64_t* unit : {&ticks.matrix, &ticks.vector, &ticks.memory}) *unit *= work.factor;
+    };
+    work.cost.ticks *= work.factor;
+    work.copy_ticks *= work.factor;
+    slower(work.cost.total);
+    slower(work.cost.busiest);
+  }
+
+  /* That it has found, into the log and the counters; `error` gets the address of one that ended it. */
+  void report_bit_errors(emu_error& error) {
+    if (corrected_ != 0) {
+      device_.memory().count_errors(corrected_, 0);
+      note(EMU_OK, EMU_SCOPE_COMMAND, "%llu bit errors were corrected", corrected_);
+    }
+    if (error.status != EMU_ERROR_MEMORY_ERROR) return;
+    device_.memory().count_errors(0, 1);
+    const uint64_t page = error.address & ~((uint64_t(1) << space_.page_shift) - 1);
+    const Faults::BitErrors found = device_.faults().read(context_.id, page, uint64_t(1) << space_.page_shift);
+    if (found.uncorrected) error.address = found.address;
+  }
+
  private:
+  /* What was injected for this command. */
+  void strike() {
+    const Faults::Strike struck =
+        device_.faults().strike({context_.owner, queue_.id, activity_kind(command_.kind)});
+    work.factor = struck.factor;
+    if (struck.slowed_by != 0) note(EMU_OK, EMU_SCOPE_COMMAND, "fault %llu makes commands slow", struck.slowed_by);
+    if (struck.kind == 0) return;
+    activity.kind = activity_kind(command_.kind);
+    if (CommandKind(command_.kind) == CommandKind::launch) {
+      const auto program = context_.program(command_.target);
+      if (program) copy_text(activity.program, machine::name(*program));
+    }
+    const auto kind = emu_fault_kind(struck.kind);
+    if (kind == EMU_FAULT_HANG) hang();
+    if (kind == EMU_FAULT_THERMAL_TRIP) device_.trip();
+    if (kind == EMU_FAULT_FIRMWARE_CRASH) device_.crash();
+    const constants::Fault& fault = about(kind);
+    const bool page = kind == EMU_FAULT_PAGE_FAULT;
+    throw CommandFault{fault.status, page ? first_address() : 0,
+                       format("%s (injected fault %llu)",
+                              page                               ? "page fault: the command was refused its first page"
+                              : kind == EMU_FAULT_THERMAL_TRIP ? "the device was too hot and stopped"
+                                                               : "the firmware of the device crashed",
+                              static_cast<unsigned long long>(struck.number)),
+                       fault.scope};
+  }
+
+  /* Of the device memory that the command names. */
+  uint64_t first_address() const {
+    switch (CommandKind(command_.kind)) {
+      case CommandKind::copy_to_device:
+      case CommandKind::copy_on_device:
+      case CommandKind::fill: return command_.target;
+      case CommandKind::copy_from_device: return command_.source;
+      default: return 0;
+    }
+  }
+
+  /* A launch that does nothing, and does not end before the watchdog ends it. */
+  [[noreturn]] void hang() {
+    work.launch = true;
+    const auto deadline = std::chrono::steady_clock::now() + device_.launch_limit();
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (queue_.stopped) throw stopped();
+      usleep(kHangLookUs);
+    }
+    throw timed_out("the launch hangs");
+  }
+
+  CommandFault timed_out(std::string cause) const {
+    cause += format(": %g seconds", double(device_.launch_limit().count()) / 1000);
+    return {EMU_ERROR_LAUNCH_TIMEOUT, 0, std::move(cause),
+            context_.knows_queue_loss ? EMU_SCOPE_QUEUE : EMU_SCOPE_CONTEXT};
+  }
+
+  bool correct(uint64_t page) noexcept override {
+    const uint64_t start = space_.base + (page << space_.page_shift);
+    const Faults::BitErrors found = device_.faults().read(context_.id, start, uint64_t(1) << space_.page_shift);
+    if (found.uncorrected) return false;
+    context_.mend(start);
+    corrected_ += found.corrected;
+    return true;
+  }
+
+  void note(emu_status status, emu_scope scope, const char* text, uint64_t number) {
+    emu_event event = new_event(EMU_EVENT_FAULT, status, scope);
+    event.process = context_.owner;
+    event.context = context_.id;
+    event.queue = queue_.id;
+    event.command = queue_.sequence();
+    char line[sizeof event.text];
+    std::snprintf(line, sizeof line, text, static_cast<unsigned long long>(number));
+    device_.note(event, line);
+  }
+
   void launch() {
     activity.kind = EMU_ACTIVITY_LAUNCH;
     std::memcpy(activity.grid, command_.grid, sizeof activity.grid);
@@ -99,16 +226,13 @@ class Execution {
     if (arguments.size() > bytes && arguments.size() <= whole_granules(bytes)) arguments = arguments.first(bytes);
     work.launch = true;
     const machine::Limits limits{device_.tick_budget(), std::chrono::steady_clock::now() + device_.launch_limit(),
-                                 &context_.stopped};
+                                 &queue_.stopped};
     machine::Fault fault;
-    const bool ok = machine::run(*program, context_.space(), command_.grid, arguments, limits, device_.pool(),
+    const bool ok = machine::run(*program, space_, command_.grid, arguments, limits, device_.pool(),
                                  work.cost, fault);
     if (ok) return;
-    std::string cause = fault.cause;
-    if (fault.status == EMU_ERROR_LAUNCH_TIMEOUT) {
-      cause += format(": %lld seconds", static_cast<long long>(device_.launch_limit().count()));
-    }
-    throw CommandFault{fault.status, fault.address, std::move(cause)};
+    if (fault.status == EMU_ERROR_LAUNCH_TIMEOUT) throw timed_out(fault.cause);
+    throw CommandFault{fault.status, fault.address, fault.cause};
   }
 
   /* The erratum argument-tail: what is beyond the last whole granule is not fetched. */
@@ -136,46 +260,60 @@ class Execution {
     throw stopped();
   }
 
+  void overwritten() {
+    if (device_.faults().armed()) context_.overwritten(command_.target, command_.length);
+  }
+
   void copy(std::byte* to, const std::byte* from) {
-    moved(device_.copier().copy(to, from, command_.length, context_.stopped));
+    moved(device_.copier().copy(to, from, command_.length, queue_.stopped));
   }
 
   void copy_to_device() {
     copied(EMU_ACTIVITY_COPY_TO_DEVICE, Work::Direction::to_device);
     std::shared_ptr<const Mapping> held;
     const std::byte* from = pinned(context_, command_.source, command_.offset, command_.length, held);
-    copy(range(context_.space(), command_.target, command_.length, machine::kPageWrite), from);
+    copy(range(space_, command_.target, command_.length, machine::kPageWrite), from);
+    overwritten();
   }
 
   void copy_from_device() {
     copied(EMU_ACTIVITY_COPY_FROM_DEVICE, Work::Direction::from_device);
     std::shared_ptr<const Mapping> held;
     std::byte* to = pinned(context_, command_.target, command_.offset, command_.length, held);
-    copy(to, range(context_.space(), command_.source, command_.length, machine::kPageRead));
+    copy(to, range(space_, command_.source, command_.length, machine::kPageRead));
   }
 
   void copy_on_device() {
     copied(EMU_ACTIVITY_COPY_ON_DEVICE, Work::Direction::on_device);
-    std::byte* to = range(context_.space(), command_.target, command_.length, machine::kPageWrite);
-    const std::byte* from = range(context_.space(), command_.source, command_.length, machine::kPageRead);
+    std::byte* to = range(space_, command_.target, command_.length, machine::kPageWrite);
+    const std::byte* from = range(space_, command_.source, command_.length, machine::kPageRead);
     if (to < from + command_.length && from < to + command_.length) {
       std::memmove(to, from, command_.length);
       moved(command_.length);
     } else {
       copy(to, from);
     }
+    overwritten();
   }
 
   void fill() {
     copied(EMU_ACTIVITY_FILL, Work::Direction::on_device);
-    std::byte* to = range(context_.space(), command_.target, command_.length, machine::kPageWrite);
-    moved(device_.copier().fill(to, uint8_t(command_.source), command_.length, context_.stopped));
+    std::byte* to = range(space_, command_.target, command_.length, machine::kPageWrite);
+    moved(device_.copier().fill(to, uint8_t(command_.source), command_.length, queue_.stopped));
+    overwritten();
   }
 
   void wait() {
     activity.kind = EMU_ACTIVITY_WAIT;
-    const auto awaited = queue_.awaited.lock();
+    const auto awaited = awaited_by(queue_);
     const uint64_t reached = awaited ? awaited->completed() : context_.retired(command_.target);
+    if (awaited && (reached < command_.source ? awaited->is_lost() : awaited->was_given_up(command_.source))) {
+      throw CommandFault{EMU_ERROR_QUEUE_LOST, 0,
+                         format("the command waits for command %llu of queue %u, which will not be done: that queue "
+                                "was lost, or was reset",
+                                static_cast<unsigned long long>(command_.source), awaited->id),
+                         context_.knows_queue_loss ? EMU_SCOPE_QUEUE : EMU_SCOPE_CONTEXT};
+    }
     if (reached < command_.source) {
       throw illegal("the command waits for a value that its queue will never reach: the queue was destroyed, or is "
                     "the waiting queue itself");
@@ -196,26 +334,32 @@ class Execution {
   Queue& queue_;
   Context& context_;
   const Command& command_;
+  machine::AddressSpace space_;
   uint64_t ready_;
+  std::atomic<uint64_t> corrected_{0};
 };
 
 const char* mend_of(emu_status status) {
   switch (status) {
     case EMU_ERROR_PAGE_FAULT: return "check the addresses and sizes that the command was given";
     case EMU_ERROR_OUT_OF_BOUNDS: return "check the indices that the program was given";
-    case EMU_ERROR_LAUNCH_TIMEOUT:
     case EMU_ERROR_BUDGET: return "split the work over several launches";
+    case EMU_ERROR_LAUNCH_TIMEOUT: return about(EMU_FAULT_HANG).recovery;
+    case EMU_ERROR_MEMORY_ERROR: return about(EMU_FAULT_BIT_UNCORRECTED).recovery;
+    case EMU_ERROR_THERMAL_TRIP: return about(EMU_FAULT_THERMAL_TRIP).recovery;
+    case EMU_ERROR_FIRMWARE_CRASH: return about(EMU_FAULT_FIRMWARE_CRASH).recovery;
+    case EMU_ERROR_QUEUE_LOST: return "reset the queue, or destroy it, and the one that it waits for";
     default: return "destroy the context and make a new one";
   }
 }
 
 /* Without an allocation: it may be for want of memory. */
-emu_error error_of(emu_status status, uint64_t address, std::string_view cause, const Queue& queue,
+emu_error error_of(emu_status status, emu_scope scope, uint64_t address, std::string_view cause, const Queue& queue,
                    const emu_activity& activity) {
   emu_error error{};
   error.size = sizeof error;
   error.status = status;
-  error.scope = EMU_SCOPE_CONTEXT;
+  error.scope = scope;
   error.queue = queue.id;
   error.command = queue.sequence();
   error.address = address;
@@ -230,10 +374,30 @@ emu_error error_of(emu_status status, uint64_t address, std::string_view cause, 
 bool wait_is_over(Queue& queue) {
   const Command& command = queue.command();
   if (CommandKind(command.kind) != CommandKind::wait) return true;
-  auto awaited = queue.awaited.lock();
-  if (!awaited) queue.awaited = awaited = queue.context->queue(command.target);
-  return !awaited || awaited.get() == &queue || awaited->destroyed || awaited->completed() >= command.source;
+  const auto awaited = awaited_by(queue);
+  return !awaited || awaited.get() == &queue || awaited->is_lost() || awaited->completed() >= command.source;
 }
+
+namespace {
+
+/* What has to be given up for an error. */
+void lose(Device& device, Queue& queue, const emu_error& error) {
+  switch (emu_scope(error.scope)) {
+    case EMU_SCOPE_COMMAND:
+    case EMU_SCOPE_QUEUE: return queue.lose(error);
+    case EMU_SCOPE_CONTEXT: return queue.context->fail(error);
+    case EMU_SCOPE_DEVICE:
+    case EMU_SCOPE_HOST: break;
+  }
+  queue.context->fail(error);
+  emu_error others = error; // the command is of this context alone
+  others.queue = UINT32_MAX;
+  others.command = 0;
+  others.program[0] = '\0';
+  device.fail(others);
+}
+
+} // namespace
 
 void execute(Device& device, Queue& queue) {
   Context& context = *queue.context;
@@ -248,10 +412,12 @@ void execute(Device& device, Queue& queue) {
   try {
     execution.run();
   } catch (const CommandFault& fault) {
-    error = error_of(fault.status, fault.address, fault.cause, queue, activity);
+    error = error_of(fault.status, fault.scope, fault.address, fault.cause, queue, activity);
   } catch (const std::bad_alloc&) {
-    error = error_of(EMU_ERROR_HOST, 0, "no memory on the host for the command", queue, activity);
+    error = error_of(EMU_ERROR_HOST, EMU_SCOPE_CONTEXT, 0, "no memory on the host for the command", queue, activity);
   }
+  execution.slow_down();
+  execution.report_bit_errors(error);
   const bool ended = error.status == EMU_ERROR_CONTEXT_LOST;
   execution.work.completed = !ended;
   const Span span = device.advance(queue.kind, execution.ready(), execution.work);
@@ -278,7 +444,7 @@ void execute(Device& device, Queue& queue) {
     event.queue = error.queue;
     event.command = error.command;
     device.note(event, error.cause);
-    context.fail(error);
+    lose(device, queue, error);
   }
 }
 

@@ -12,6 +12,7 @@
 namespace emu {
 namespace {
 
+constexpr uint32_t kCrashesMost = 3;
 constexpr char kStateName[] = "state";
 constexpr size_t kStateBytes = 256;
 constexpr char kStateText[] = "emu firmware state 1\nactive %" PRIu32 "\npending %" PRIu32 "\nprevious %" PRIu32
@@ -107,7 +108,16 @@ std::vector<Firmware::Happened> Firmware::boot() {
   const std::lock_guard lock(mutex_);
   std::vector<Happened> happened;
   State state = state_;
-  const uint32_t pending = std::exchange(state.pending, EMU_NO_SLOT);
+  const uint32_t before = state.active;
+  uint32_t pending = std::exchange(state.pending, EMU_NO_SLOT);
+  const bool gives_up =
+      has_crashed_ && crashes_ >= kCrashesMost && pending == EMU_NO_SLOT && state.active != EMU_NO_SLOT;
+  if (gives_up) {
+    pending = other();
+    happened.push_back({EMU_EVENT_FIRMWARE_REFUSED, EMU_ERROR_FIRMWARE_CRASH,
+                        format("slot %u crashed %u times in a row: slot %u is tried", state.active, crashes_,
+                               pending)});
+  }
   bool started = pending != EMU_NO_SLOT && starts(pending, state, happened);
   if (!started && state.active != EMU_NO_SLOT) started = starts(state.active, state, happened);
   if (!started && state.previous != EMU_NO_SLOT) {
@@ -118,12 +128,20 @@ std::vector<Firmware::Happened> Firmware::boot() {
   const ImageHeader header = judge_image(image, EMU_DRIVER_INTERFACE, key_);
   if (!started) state.active = EMU_NO_SLOT;
   if (!(state == state_)) save(state);
+  if (!has_crashed_ || gives_up || state_.active != before) crashes_ = 0;
+  has_crashed_ = false;
   writing_ = 0;
   version_ = header.version;
   happened.push_back({EMU_EVENT_BOOT, EMU_OK,
                       started ? format("started %s from slot %u", header.version, state.active)
                               : format("started %s, the built-in image", header.version)});
   return happened;
+}
+
+void Firmware::crash() noexcept {
+  const std::lock_guard lock(mutex_);
+  has_crashed_ = true;
+  ++crashes_;
 }
 
 std::string Firmware::version() const {

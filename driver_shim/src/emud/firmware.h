@@ -35,8 +35,10 @@ class Firmware {
   explicit Firmware(const std::string& folder);
 
   /* Starts the slot that is pending, else the one that ran, else the one that ran before it, else the built-in image.
+   * After three crashes with no boot between them but those that they made necessary, the other slot is tried first.
    * Throws Refusal when the folder cannot be written: then nothing has changed. */
   std::vector<Happened> boot();
+  void crash() noexcept; // of what runs: the next boot is after it
   emu_firmware_info info() const;
   std::string version() const; // of what runs
 
@@ -68,6 +70,8 @@ class Firmware {
   std::array<std::vector<std::byte>, 2> slots_;
   uint64_t writing_ = 0; // bytes of the image that is on its way to the other slot; 0: none is
   std::string version_;
+  uint32_t crashes_ = 0; // in a row, of what runs
+  bool has_crashed_ = false;
 };
 
 } // namespace emu

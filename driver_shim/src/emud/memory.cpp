@@ -118,7 +118,13 @@ uint64_t PhysicalMemory::free_bytes() const {
 
 PhysicalMemory::Use PhysicalMemory::use() const {
   const std::lock_guard lock(mutex_);
-  return {total_ - free_.bytes(), peak_, free_.longest()};
+  return {total_ - free_.bytes(), peak_, free_.longest(), corrected_errors_, uncorrected_errors_};
+}
+
+void PhysicalMemory::count_errors(uint64_t corrected, uint64_t uncorrected) noexcept {
+  const std::lock_guard lock(mutex_);
+  corrected_errors_ += corrected;
+  uncorrected_errors_ += uncorrected;
 }
 
 PhysicalMemory::Pages PhysicalMemory::take(uint64_t bytes) {
@@ -188,21 +194,56 @@ std::optional<uint64_t> Window::alloc(uint64_t bytes) {
   return address;
 }
 
-bool Window::free(uint64_t address) noexcept {
+uint64_t Window::free(uint64_t address) noexcept {
   const auto found = allocations_.find(address);
-  if (found == allocations_.end()) return false;
+  if (found == allocations_.end()) return 0;
   const uint64_t bytes = found->second.addresses.mapped();
   set_pages(address, bytes, 0);
   unmap(address, bytes);
   addresses_.give_back(std::move(found->second.addresses));
   allocations_.erase(found); // and its pages
   held_ -= bytes;
-  return true;
+  return bytes;
 }
 
 machine::AddressSpace Window::space() const {
   return {static_cast<std::byte*>(window_.get()), window_.bytes(), static_cast<const uint8_t*>(pages_.get()),
           kPageShift, base_};
+}
+
+uint8_t* Window::flags(uint64_t address) const {
+  const uint64_t offset = address - base_;
+  return offset < window_.bytes() ? static_cast<uint8_t*>(pages_.get()) + (offset >> kPageShift) : nullptr;
+}
+
+bool Window::damage(uint64_t address) noexcept {
+  uint8_t* const page = flags(address);
+  if (page == nullptr) return false;
+  uint8_t seen = __atomic_load_n(page, __ATOMIC_RELAXED);
+  while ((seen & machine::kPageWrite) != 0) { // mapped
+    const uint8_t next = uint8_t((seen & ~machine::kPageRead) | machine::kPageBitError);
+    if (__atomic_compare_exchange_n(page, &seen, next, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
+  }
+  return false;
+}
+
+bool Window::holds(uint64_t address) const noexcept {
+  const uint8_t* const page = flags(address);
+  return page != nullptr && (__atomic_load_n(page, __ATOMIC_ACQUIRE) & machine::kPageWrite) != 0;
+}
+
+bool Window::is_damaged(uint64_t address) const noexcept {
+  const uint8_t* const page = flags(address);
+  return page != nullptr && (__atomic_load_n(page, __ATOMIC_ACQUIRE) & machine::kPageBitError) != 0;
+}
+
+void Window::mend(uint64_t address) noexcept {
+  uint8_t* const page = flags(address);
+  uint8_t seen = __atomic_load_n(page, __ATOMIC_RELAXED);
+  while ((seen & machine::kPageBitError) != 0) {
+    const uint8_t next = uint8_t((seen & ~machine::kPageBitError) | machine::kPageRead);
+    if (__atomic_compare_exchange_n(page, &seen, next, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
+  }
 }
 
 /* Beside a running program of the same context when memory is allocated: single bytes, atomically. */

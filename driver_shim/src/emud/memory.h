@@ -72,10 +72,11 @@ class PhysicalMemory {
   uint64_t total() const { return total_; }
   uint64_t free_bytes() const;
   struct Use {
-    uint64_t used_bytes, peak_bytes, largest_free_bytes;
+    uint64_t used_bytes, peak_bytes, largest_free_bytes, corrected_errors, uncorrected_errors;
   };
   Use use() const;
   Pages take(uint64_t bytes); // none when there is not enough
+  void count_errors(uint64_t corrected, uint64_t uncorrected) noexcept; // of bits, that were found
 
  private:
   void give_back(std::vector<FreeList::Range>& extents) noexcept;
@@ -85,6 +86,8 @@ class PhysicalMemory {
   mutable std::mutex mutex_;
   FreeList free_;
   uint64_t peak_ = 0;
+  uint64_t corrected_errors_ = 0;
+  uint64_t uncorrected_errors_ = 0;
 };
 
 /* Not locked: the context does that. What throws has changed nothing; what gives back does not throw. `free` must not
@@ -98,7 +101,12 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   std::optional<uint64_t> alloc(uint64_t bytes); // address; nothing when physical memory is short
-  bool free(uint64_t address) noexcept;          // false: not the start of an allocation
+  uint64_t free(uint64_t address) noexcept;      // bytes; 0: not the start of an allocation
+  // Beside anything: only flags of the page change.
+  bool damage(uint64_t address) noexcept; // its page has a bit error; false: no page is mapped there
+  bool holds(uint64_t address) const noexcept; // a page is mapped there
+  bool is_damaged(uint64_t address) const noexcept;
+  void mend(uint64_t address) noexcept;
   void free_all() noexcept;
   machine::AddressSpace space() const;
   uint64_t held_bytes() const { return held_; }
@@ -111,6 +119,7 @@ class Window {
     Quota::Share mappings;
   };
   using Allocations = std::map<uint64_t, Allocation>; // by address
+  uint8_t* flags(uint64_t address) const; // of the page; null: out of the window
   void set_pages(uint64_t address, uint64_t bytes, uint8_t permission);
   void unmap(uint64_t address, uint64_t bytes);
   std::byte* host(uint64_t address) const { return static_cast<std::byte*>(window_.get()) + (address - base_); }

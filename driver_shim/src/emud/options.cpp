@@ -26,7 +26,7 @@ usage: emud --node DIR/emu0 [options]     serve device nodes
   --memory BYTES   memory of each device
   --threads N      host threads that programs run on (default: processors of this host)
   --tick-budget N  device ticks that one launch may take
-  --launch-seconds N  seconds of the host that one launch may take
+  --launch-seconds N  seconds of the host that one launch may take; 0.2 is good too
   --handshake-seconds N  how long a client may take to say its first word
   --power-mode NAME  power mode to start in (default: nominal)
   --ambient CELSIUS  temperature of the air around the devices
@@ -63,6 +63,15 @@ double celsius(const char* option, const char* text) {
     refuse(std::string(option) + ": expected a temperature from -60 to 150, got '" + text + "'");
   }
   return value;
+}
+
+uint64_t milliseconds(const char* option, const char* text) {
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (!std::isdigit(static_cast<unsigned char>(text[0])) || *end != '\0' || !(seconds >= 0.001 && seconds <= 1 << 20)) {
+    refuse(std::string(option) + ": expected seconds from 0.001 to 1048576, got '" + text + "'");
+  }
+  return uint64_t(seconds * 1000);
 }
 
 uint32_t power_mode(const char* option, const std::string& name) {
@@ -109,7 +118,7 @@ Options parse_options(int argc, char** argv) {
   Options options;
   options.memory_bytes = constants::kMemoryBytes;
   options.tick_budget = constants::kTickBudget;
-  options.launch_seconds = constants::kLaunchSeconds;
+  options.launch_milliseconds = constants::kLaunchSeconds * 1000;
   options.handshake_seconds = constants::kHandshakeSeconds;
   options.ambient_celsius = constants::kAmbientCelsius;
   options.threads = processors();
@@ -139,7 +148,7 @@ Options parse_options(int argc, char** argv) {
       }
       case 't': options.threads = unsigned(number("--threads", optarg, 1, 1024)); break;
       case 'b': options.tick_budget = number("--tick-budget", optarg, 1, UINT64_MAX); break;
-      case 's': options.launch_seconds = number("--launch-seconds", optarg, 1, 1 << 20); break;
+      case 's': options.launch_milliseconds = milliseconds("--launch-seconds", optarg); break;
       case 'w': options.handshake_seconds = number("--handshake-seconds", optarg, 1, 1 << 20); break;
       case 'i': options.interface_version = uint32_t(number("--interface", optarg, 0, UINT32_MAX)); break;
       case 'P': options.power_mode = power_mode("--power-mode", optarg); break;

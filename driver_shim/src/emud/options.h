@@ -16,7 +16,7 @@ struct Options {
   uint32_t devices = 1;
   uint64_t memory_bytes = 0;     // of each device
   uint64_t tick_budget = 0;      // of each launch
-  uint64_t launch_seconds = 0;   // of each launch, on the host
+  uint64_t launch_milliseconds = 0; // of each launch, on the host
   uint64_t handshake_seconds = 0; // for a client's first word
   unsigned threads = 0;
   uint32_t interface_version = 0; // that the handshake names

@@ -10,7 +10,7 @@ constexpr double kUtilisation = constants::kUtilisationSeconds;
 constexpr double kThermal = constants::kThermalSeconds;
 static_assert(kUtilisation > 0 && kThermal > 0 && kUtilisation != kThermal, "the solution has their difference below");
 static_assert(constants::kThrottleStopCelsius < constants::kThrottleStartCelsius);
-static_assert(constants::kLowestClockPercent > 0);
+static_assert(constants::kLowestClockPercent > 0 && constants::kTripCelsius > constants::kThrottleStartCelsius);
 
 } // namespace
 
@@ -55,7 +55,29 @@ void Power::pass(uint64_t ticks, bool busy) {
   look();
 }
 
+void Power::trip() {
+  celsius_ = std::max(celsius_, constants::kTripCelsius);
+  throttle_ = EMU_THROTTLE_TRIP;
+}
+
+void Power::restart() {
+  throttle_ = EMU_THROTTLE_NONE;
+  look();
+}
+
+std::optional<uint64_t> Power::ticks_to_cool() const {
+  constexpr uint64_t step = constants::kClockHertz / 10;
+  Power later = *this;
+  uint64_t ticks = 0;
+  for (; later.celsius_ > constants::kThrottleStopCelsius; ticks += step) {
+    if (ticks > step * 10'000) return std::nullopt; // a thousand seconds, of time constants of some
+    later.pass(step, false);
+  }
+  return ticks;
+}
+
 void Power::look() {
+  if (throttle_ == EMU_THROTTLE_TRIP) return;
   const uint64_t before = clock().percent;
   if (celsius_ >= constants::kThrottleStartCelsius) throttle_ = EMU_THROTTLE_THERMAL;
   if (celsius_ <= constants::kThrottleStopCelsius) throttle_ = EMU_THROTTLE_NONE;

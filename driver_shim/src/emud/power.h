@@ -6,6 +6,7 @@
 #define EMU_POWER_H
 
 #include <cstdint>
+#include <optional>
 
 #include "emu/driver.h"
 #include "emu_constants.h"
@@ -28,6 +29,12 @@ class Power {
 
   void set_mode(uint32_t mode);
   void pass(uint64_t ticks, bool busy); // that much of the device clock, in which the engine worked or did not
+
+  /* As hot as constants::kTripCelsius, and tripped until `restart`. */
+  void trip();
+  void restart();
+  /* From here to the end of a throttle, idle; nothing where the air is too hot for it. */
+  std::optional<uint64_t> ticks_to_cool() const;
 
   CoreClock clock() const;
   uint32_t mode() const { return mode_; }

@@ -15,6 +15,8 @@
 namespace emu {
 namespace {
 
+constexpr size_t kMostGivenUp = 64;
+
 /* Copies from byte `at` of the endless stream of commands; the ring is where it lies modulo its size. */
 void copy_out(const std::byte* ring, uint64_t at, void* to, size_t bytes) {
   const size_t offset = at % constants::kRingBytes;
@@ -26,24 +28,85 @@ void copy_out(const std::byte* ring, uint64_t at, void* to, size_t bytes) {
 } // namespace
 
 Queue::Queue(std::shared_ptr<Context> context_, uint32_t id_, emu_queue_kind kind_, int32_t priority_)
-    : id(id_), kind(kind_), priority(priority_), context(std::move(context_)),
-      ring_fd_(memfd_create("emu-queue", MFD_CLOEXEC | MFD_ALLOW_SEALING)),
-      doorbell_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : id(id_), kind(kind_), priority(priority_), context(std::move(context_)), ring_(std::make_shared<Ring>()) {
+  ring_->fd = Descriptor(memfd_create("emu-queue", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ring_->doorbell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   constexpr size_t bytes = kRingDataOffset + constants::kRingBytes;
   // Sealed: a client that made it smaller would end emud with SIGBUS.
-  if (ring_fd_ && doorbell_fd_ && ftruncate(ring_fd_.get(), bytes) == 0 &&
-      fcntl(ring_fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-    ring_ = Mapping(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd_.get(), 0), bytes);
+  if (ring_->fd && ring_->doorbell && ftruncate(ring_fd(), bytes) == 0 &&
+      fcntl(ring_fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+    ring_->memory = Mapping(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd(), 0), bytes);
   }
-  if (!ring_) {
+  if (!ring_->memory) {
     throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_QUEUE, format("no memory for a queue: %s", std::strerror(errno)));
   }
   header().sleeping.store(1, std::memory_order_seq_cst); // until the engine has seen the queue
 }
 
+Queue::Queue(const Queue& before)
+    : id(before.id), kind(before.kind), priority(before.priority), context(before.context), ring_(before.ring_),
+      given_up_(before.given_up_), head_(before.head_) {
+  const uint64_t waiting = available();
+  const uint64_t done = before.completed();
+  const std::byte* ring = static_cast<const std::byte*>(ring_->memory.get()) + kRingDataOffset;
+  uint64_t count = 0;
+  const auto refuse = [] {
+    throw Refusal(EMU_ERROR_ILLEGAL_COMMAND, EMU_SCOPE_CONTEXT, "the ring of the queue holds what are no commands",
+                  "destroy the context and make a new one");
+  };
+  if (waiting > constants::kRingBytes) refuse();
+  for (const uint64_t end = head_ + waiting; head_ != end; ++count) {
+    Command command;
+    if (end - head_ < sizeof command) refuse();
+    copy_out(ring, head_, &command, sizeof command);
+    if (command.bytes < sizeof command || command.bytes > end - head_ || command.bytes % kCommandGranule != 0) refuse();
+    head_ += command.bytes;
+  }
+  completed_ = done + count;
+  for (size_t i = 0; i < end_ticks_.size(); ++i) end_ticks_[i] = before.ready_ticks();
+  if (count == 0) return;
+  if (given_up_.size() == kMostGivenUp) { // what lies between the oldest two is told as given up too
+    given_up_[1].first = given_up_[0].first;
+    given_up_.erase(given_up_.begin());
+  }
+  given_up_.emplace_back(done + 1, done + count);
+}
+
+void Queue::take_over() noexcept {
+  const uint64_t done = completed();
+  if (!given_up_.empty()) header().given_up.store(given_up_.back().second, std::memory_order_seq_cst);
+  header().head.store(head_, std::memory_order_release);
+  header().completed.store(done, std::memory_order_seq_cst);
+  uint32_t lost = uint32_t(QueueState::queue_lost);
+  header().state.compare_exchange_strong(lost, uint32_t(QueueState::running), std::memory_order_seq_cst);
+  wake_all(header().completed);
+}
+
+bool Queue::was_given_up(uint64_t sequence) const {
+  return std::any_of(given_up_.begin(), given_up_.end(), [=](const auto& range) {
+    return sequence >= range.first && sequence <= range.second;
+  });
+}
+
+void Queue::lose(const emu_error& error) {
+  {
+    const std::lock_guard lock(fault_mutex_);
+    fault_ = error;
+    lost_.store(true, std::memory_order_release);
+  }
+  set_state(QueueState::queue_lost);
+}
+
+emu_error Queue::fault() const {
+  const std::lock_guard lock(fault_mutex_);
+  return fault_;
+}
+
+uint64_t Queue::available() const { return header().tail.load(std::memory_order_seq_cst) - head_; }
+
 Queue::Head Queue::peek() {
   if (peeked_) return malformed().empty() ? Head::ready : Head::malformed;
-  const uint64_t available = header().tail.load(std::memory_order_seq_cst) - head_;
+  const uint64_t available = this->available();
   if (available == 0) return Head::empty;
   peeked_ = true;
   if (available > constants::kRingBytes || available % kCommandGranule != 0) {
@@ -51,7 +114,7 @@ Queue::Head Queue::peek() {
                   static_cast<unsigned long long>(available));
     return Head::malformed;
   }
-  const std::byte* ring = static_cast<const std::byte*>(ring_.get()) + kRingDataOffset;
+  const std::byte* ring = static_cast<const std::byte*>(ring_->memory.get()) + kRingDataOffset;
   copy_out(ring, head_, &command_, sizeof command_);
   if (command_.bytes < sizeof(Command) || command_.bytes > std::min<uint64_t>(available, kMaxCommand) ||
       command_.bytes % kCommandGranule != 0) {
@@ -88,10 +151,25 @@ uint64_t Queue::end_ticks(uint64_t sequence) const {
   return end_ticks_[sequence % end_ticks_.size()].load(std::memory_order_relaxed);
 }
 
+void Queue::lose_doorbell() {
+  rings_ = header().rings.load(std::memory_order_seq_cst);
+  deaf_ = true;
+}
+
+bool Queue::hears() {
+  if (header().rings.load(std::memory_order_seq_cst) == rings_) return false;
+  deaf_ = false;
+  return true;
+}
+
 void Queue::set_state(QueueState state) {
-  // The first one is why; what follows from it (a lost device's queues are destroyed) is not.
-  uint32_t running = uint32_t(QueueState::running);
-  header().state.compare_exchange_strong(running, uint32_t(state), std::memory_order_seq_cst);
+  // The first one is why; what follows from it (a lost device's queues are destroyed) is not. But a lost queue can be
+  // reset, until it loses its context too.
+  uint32_t before = uint32_t(QueueState::running);
+  if (!header().state.compare_exchange_strong(before, uint32_t(state), std::memory_order_seq_cst) &&
+      before == uint32_t(QueueState::queue_lost)) {
+    header().state.compare_exchange_strong(before, uint32_t(state), std::memory_order_seq_cst);
+  }
   wake_all(header().completed);
 }
 

@@ -9,9 +9,12 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "descriptor.h"
 #include "emu/driver.h"
@@ -24,15 +27,19 @@ class Context;
 class Queue {
  public:
   Queue(std::shared_ptr<Context> context, uint32_t id, emu_queue_kind kind, int32_t priority); // throws Refusal
+  /* What goes on in the place of `before` after its reset: same ring, nothing in it is left to do. No command of
+   * `before` may run meanwhile. Changes nothing that its engine or client sees until `take_over`. Throws Refusal. */
+  explicit Queue(const Queue& before);
+  void take_over() noexcept;
 
   const uint32_t id;
   const emu_queue_kind kind;
   const int32_t priority;
   const std::shared_ptr<Context> context;
 
-  int ring_fd() const { return ring_fd_.get(); }
-  uint64_t ring_bytes() const { return ring_.bytes() - kRingDataOffset; }
-  int doorbell_fd() const { return doorbell_fd_.get(); }
+  int ring_fd() const { return ring_->fd.get(); }
+  uint64_t ring_bytes() const { return ring_->memory.bytes() - kRingDataOffset; }
+  int doorbell_fd() const { return ring_->doorbell.get(); }
 
   // The engine's side, one thread.
   enum class Head { empty, ready, malformed };
@@ -42,7 +49,13 @@ class Queue {
   std::string_view malformed() const { return malformed_; } // why, or ""
   uint64_t sequence() const { return completed_.load(std::memory_order_relaxed) + 1; }
   void complete(uint64_t end_ticks);
-  void set_sleeping(bool sleeping) { header().sleeping.store(sleeping, std::memory_order_seq_cst); }
+  void set_sleeping(bool sleeping) {
+    if (sleeping || !deaf_) header().sleeping.store(sleeping, std::memory_order_seq_cst);
+  }
+  bool has_unseen_command() const { return !peeked_ && available() != 0; }
+  void lose_doorbell();                           // what was rung for is not seen until the client rings again
+  bool is_deaf() const { return deaf_; }
+  bool hears();                                   // it has; then it is not deaf any more
   std::weak_ptr<Queue> awaited; // of the `wait` that was peeked; weak, as two queues may wait for each other
   uint64_t last_served = 0;
   std::optional<uint64_t> found_ticks; // where its engine stood when it found this command ready to start
@@ -53,15 +66,29 @@ class Queue {
   uint64_t ready_ticks() const { return end_ticks(completed()); }
   void set_state(QueueState state);               // tells the client, and wakes it
   std::atomic<bool> destroyed{false};
+  std::atomic<bool> stopped{false};  // what runs ends early, and no result of it is told
+  void lose(const emu_error& error); // by its own command
+  bool is_lost() const { return lost_.load(std::memory_order_acquire); }
+  emu_error fault() const;           // that it was lost by
+  bool was_given_up(uint64_t sequence) const;
 
  private:
-  RingHeader& header() const { return *static_cast<RingHeader*>(ring_.get()); }
+  struct Ring {
+    Descriptor fd, doorbell;
+    Mapping memory;
+  };
+  RingHeader& header() const { return *static_cast<RingHeader*>(ring_->memory.get()); }
+  uint64_t available() const; // bytes past head
 
-  Descriptor ring_fd_;
-  Descriptor doorbell_fd_;
-  Mapping ring_;
+  std::shared_ptr<Ring> ring_;
+  std::vector<std::pair<uint64_t, uint64_t>> given_up_; // first and last of each time; never changed
+  mutable std::mutex fault_mutex_;
+  emu_error fault_{};
+  std::atomic<bool> lost_{false};
   uint64_t head_ = 0;
   bool peeked_ = false;
+  bool deaf_ = false;
+  uint32_t rings_ = 0; // when it went deaf
   std::atomic<uint64_t> completed_{0};
   std::array<std::atomic<uint64_t>, 256> end_ticks_{}; // of the last commands, by sequence number
   Command command_{};

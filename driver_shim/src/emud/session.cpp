@@ -51,12 +51,18 @@ constexpr Shape kShapes[kRequestKinds + 1] = {
     {false, false, false, false, 0}, // firmware_rollback
     {false, false, false, false, 0}, // device_reset
     {false, true, true, false, 0},   // event_read
+    {true, true, false, false, 0},   // queue_reset
+    {true, true, true, false, 0},    // queue_fault
+    {false, false, false, true, 1},  // fault_inject
+    {false, false, true, false, 0},  // fault_clear
+    {false, false, true, false, 0},  // fault_list
 };
 
 /* What a client may still ask after its context was lost. */
 bool works_when_lost(RequestKind kind) {
   return kind == RequestKind::context_destroy || kind == RequestKind::fault || kind == RequestKind::memory_info ||
-         kind == RequestKind::activity_enable || kind == RequestKind::activity_read ||
+         kind == RequestKind::queue_fault || kind == RequestKind::activity_enable ||
+         kind == RequestKind::activity_read ||
          kind == RequestKind::queue_destroy || kind == RequestKind::host_unregister ||
          kind == RequestKind::program_unload || kind == RequestKind::memory_free;
 }
@@ -170,7 +176,7 @@ bool Session::shake_hands() {
                                     hello.interface_version / 1000, hello.interface_version % 1000,
                                     interface_version_ / 1000, interface_version_ % 1000));
   }
-  knows_errata_ = hello.interface_version >= kErrataInterface;
+  client_interface_ = hello.interface_version;
   log("client %d came, interface %u: %s", client_, hello.interface_version,
       welcome.status == EMU_OK ? "served" : welcome.cause);
   return send_message(socket_.get(), &welcome, sizeof welcome) && welcome.status == EMU_OK;
@@ -267,7 +273,7 @@ Session::Answer Session::answer(const Request& request) {
     }
     case RequestKind::context_create: {
       auto entry = new_entry<Contexts>();
-      entry.mapped() = device_.context_create(client_, request.value, quotas_, knows_errata_);
+      entry.mapped() = device_.context_create(client_, request.value, quotas_, client_interface_);
       out.reply.value = entry.key() = entry.mapped()->id;
       const std::lock_guard lock(contexts_mutex_);
       contexts_.insert(std::move(entry));
@@ -314,6 +320,14 @@ Session::Answer Session::answer(const Request& request) {
       device_.reset(client_);
       break;
     case RequestKind::event_read: return event_read(request);
+    case RequestKind::queue_reset: context(request)->queue_reset(request.object); break;
+    case RequestKind::queue_fault: set_payload(context(request)->queue_fault(request.object, request.value)); break;
+    case RequestKind::fault_inject: fault_inject(request, fds_[0], out.reply); break;
+    case RequestKind::fault_clear:
+      require_owner("clear faults");
+      device_.fault_clear(request.value, client_);
+      break;
+    case RequestKind::fault_list: return fault_list(request);
   }
   return out;
 }
@@ -350,6 +364,25 @@ Session::Answer Session::event_read(const Request& request) {
   for (emu_event* event = events; event != events + out.reply.count; ++event) {
     if (event->process != 0 && event->process != client_) std::memset(event->text, 0, sizeof event->text);
   }
+  return out;
+}
+
+void Session::fault_inject(const Request& request, const Descriptor& fd, Reply& reply) {
+  require_owner("inject faults");
+  emu_fault fault{};
+  const auto bytes = read_memfd(fd, request.bytes, sizeof fault, EMU_ERROR_INVALID_ARGUMENT, "bytes of a fault");
+  std::memcpy(&fault, bytes.data(), bytes.size());
+  reply.value = device_.fault_inject(fault, client_);
+}
+
+Session::Answer Session::fault_list(const Request& request) {
+  require_owner("list faults");
+  Answer out;
+  const size_t capacity = std::min<uint64_t>(request.value, Faults::kMost);
+  message_.resize(sizeof(Reply) + capacity * sizeof(emu_fault));
+  auto* const faults = reinterpret_cast<emu_fault*>(message_.data() + sizeof(Reply));
+  out.reply.count = device_.faults().list(faults, capacity);
+  message_.resize(sizeof(Reply) + out.reply.count * sizeof(emu_fault));
   return out;
 }
 

@@ -56,6 +56,8 @@ class Session {
   void require_owner(const char* to) const; // throws Refusal
   Answer activity_read(const Request& request);
   Answer event_read(const Request& request);
+  Answer fault_list(const Request& request);
+  void fault_inject(const Request& request, const Descriptor& fd, Reply& reply);
   void firmware_write(const Request& request, const Descriptor& fd);
   Answer queue_create(const Request& request);
   Answer program_load(const Request& request, const Descriptor& fd);
@@ -68,7 +70,7 @@ class Session {
   const Descriptor socket_;
   const uint32_t interface_version_;
   const uint64_t handshake_seconds_;
-  bool knows_errata_ = false; // the client
+  uint32_t client_interface_ = 0;
   pid_t client_ = 0;
   uid_t user_ = uid_t(-1); // of the client, as the kernel knows it; nobody's until then
   mutable std::mutex contexts_mutex_;

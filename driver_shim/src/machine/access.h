@@ -6,8 +6,22 @@
 
 namespace emu::machine {
 
+/* Of a page that cannot be accessed as it is: whether it can be read after all. */
+[[gnu::noinline, gnu::cold]] inline bool corrected(const AddressSpace& space, uint64_t page, uint8_t flags, uint8_t permission) {
+  return permission == kPageRead && (flags & kPageBitError) != 0 && space.correction != nullptr &&
+         space.correction->correct(page);
+}
+
 inline bool page_ok(const AddressSpace& space, uint64_t page, uint8_t permission) {
-  return (__atomic_load_n(&space.pages[page], __ATOMIC_RELAXED) & permission) != 0;
+  const uint8_t flags = __atomic_load_n(&space.pages[page], __ATOMIC_RELAXED);
+  return __builtin_expect((flags & permission) != 0, 1) || corrected(space, page, flags, permission);
+}
+
+/* Whether an access that is refused is so for a bit error; the address is that of the refusal. */
+inline bool has_bit_error(const AddressSpace& space, uint64_t address, uint8_t permission) {
+  const uint64_t offset = address - space.base;
+  return permission == kPageRead && offset < space.bytes &&
+         (__atomic_load_n(&space.pages[offset >> space.page_shift], __ATOMIC_RELAXED) & kPageBitError) != 0;
 }
 
 /* First address of [address, address + bytes) that may not be accessed, or none. bytes > 0. */

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <new>
 
+#include "access.h"
+
 namespace emu::machine {
 namespace {
 
@@ -71,6 +73,16 @@ bool Block::ended_early() {
   fault.status = EMU_ERROR_LAUNCH_TIMEOUT;
   std::snprintf(fault.cause, sizeof fault.cause, "the launch took longer than it may on the host");
   return true;
+}
+
+const Step* Block::refuse_page(const Step* step, uint64_t address, uint8_t permission, const char* who) {
+  const auto at = static_cast<unsigned long long>(address);
+  if (has_bit_error(space, address, permission)) {
+    return fail(step, EMU_ERROR_MEMORY_ERROR, address,
+                "%saddress 0x%llx: expected to read its page, got bit errors that cannot be corrected", who, at);
+  }
+  return fail(step, EMU_ERROR_PAGE_FAULT, address, "%saddress 0x%llx: expected a page mapped for %s, got none", who, at,
+              permission == kPageRead ? "reading" : "writing");
 }
 
 const Step* Block::fail(const Step* step, emu_status status, uint64_t address, const char* format, ...) {

@@ -52,6 +52,9 @@ class Block {
     unit_ticks[static_cast<unsigned>(step->unit)] += n;
   }
 
+  /* Notes that a page may not be accessed so, or cannot be read; `who` begins the sentence. Gives null. */
+  const Step* refuse_page(const Step* step, uint64_t address, uint8_t permission, const char* who = "");
+
   /* Notes the fault and gives null, for a handler to return. */
   [[gnu::format(printf, 5, 6)]] const Step* fail(const Step* step, emu_status status, uint64_t address,
                                                  const char* format, ...);

@@ -24,6 +24,17 @@ namespace emu::machine {
 
 constexpr uint8_t kPageRead = 1;
 constexpr uint8_t kPageWrite = 2;
+constexpr uint8_t kPageBitError = 4; /* it is not readable */
+
+/* Asked before a page with kPageBitError is refused to who reads it. */
+class BitErrorCorrection {
+ public:
+  /* Makes it readable, and is true, if all its errors can be corrected. By several threads at once. */
+  virtual bool correct(uint64_t page) noexcept = 0;
+
+ protected:
+  ~BitErrorCorrection() = default;
+};
 
 /* What a program may touch. `window` is the host address of device address `base`; device addresses base ..
  * base + bytes - 1 are valid where `pages`, one byte a page of 1 << page_shift bytes, has the permission. Pages may be
@@ -34,12 +45,13 @@ struct AddressSpace {
   const uint8_t* pages = nullptr;
   unsigned page_shift = 16;
   uint64_t base = 0; /* a multiple of the page size */
+  BitErrorCorrection* correction = nullptr; /* none: such pages stay as they are */
 };
 
 /* Why a program ended early. With several bad blocks it is that of the lowest block. */
 struct Fault {
   emu_status status = EMU_OK;
-  uint64_t address = 0;     /* for page faults and misalignment, else 0 */
+  uint64_t address = 0;     /* for page faults, bit errors and misalignment, else 0 */
   uint32_t instruction = 0; /* index in the program */
   char cause[256] = "";     /* one sentence: what happened, expected against got */
 };

@@ -9,11 +9,6 @@ namespace {
 
 using ull = unsigned long long;
 
-const Step* page_fault(Block& block, const Step* step, uint64_t address, uint8_t permission, const char* who) {
-  return block.fail(step, EMU_ERROR_PAGE_FAULT, address, "%saddress 0x%llx: expected a page mapped for %s, got none",
-                    who, static_cast<ull>(address), permission == kPageRead ? "reading" : "writing");
-}
-
 const Step* misaligned(Block& block, const Step* step, uint64_t address, const char* who) {
   return block.fail(step, EMU_ERROR_MISALIGNED, address, "%saddress 0x%llx: expected a multiple of %u bytes", who,
                     static_cast<ull>(address), step->bytes);
@@ -26,7 +21,7 @@ std::byte* range(Block& block, const Step* step, uint64_t address, uint64_t byte
     return nullptr;
   }
   if (const auto bad = first_bad(block.space, address, bytes, permission)) {
-    page_fault(block, step, *bad, permission, "");
+    block.refuse_page(step, *bad, permission);
     return nullptr;
   }
   return block.space.window + (address - block.space.base);
@@ -124,7 +119,7 @@ bool lanes_ok(Block& block, const Step* step, uint64_t start, Place place, Mask 
     const uint64_t address = offset + block.space.base;
     std::snprintf(who, sizeof who, "lane %u: ", i);
     if ((offset & align) != 0) misaligned(block, step, address, who);
-    else page_fault(block, step, address, permission, who);
+    else block.refuse_page(step, address, permission, who);
     return false;
   }
   return true;

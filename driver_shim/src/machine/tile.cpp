@@ -46,8 +46,7 @@ bool runs_ok(Block& block, const Step* step, uint64_t address, uint64_t stride, 
   for (uint32_t i = 0; i < count; ++i) {
     const auto bad = first_bad(block.space, address + i * stride, bytes, permission);
     if (!bad) continue;
-    block.fail(step, EMU_ERROR_PAGE_FAULT, *bad, "address 0x%llx: expected a page mapped for %s, got none",
-               static_cast<ull>(*bad), permission == kPageRead ? "reading" : "writing");
+    block.refuse_page(step, *bad, permission);
     return false;
   }
   return true;

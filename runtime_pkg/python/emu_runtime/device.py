@@ -41,6 +41,8 @@ class Throttle(enum.IntEnum):
 
     NONE = 0
     THERMAL = 1
+    FAULT = 2  # an injected fault makes commands slow
+    TRIP = 3  # nothing runs until the device is reset
 
 
 class MemoryPressure(enum.IntEnum):

@@ -84,7 +84,7 @@ class BadProgramError(EmuError):
 
 
 class FaultError(EmuError):
-    """A command did what it may not; its context is lost."""
+    """A command could not be done; what its scope says is lost."""
 
 
 class PageFaultError(FaultError):
@@ -113,6 +113,12 @@ class OutOfBoundsError(FaultError):
     """A lane's index is outside of what its instruction was given."""
 
     code = 18
+
+
+class BitError(FaultError):
+    """A page that was read has a bit error that cannot be corrected."""
+
+    code = 22
 
 
 class WaitTimeoutError(EmuError):
@@ -149,6 +155,24 @@ class RollbackError(EmuError):
     """A firmware image is older than the device may start again."""
 
     code = 20
+
+
+class QueueLostError(EmuError):
+    """An earlier fault ended the stream's queue, or a reset gave the command up."""
+
+    code = 21
+
+
+class ThermalTripError(EmuError):
+    """The device was too hot, and stopped until it is reset."""
+
+    code = 23
+
+
+class FirmwareCrashError(EmuError):
+    """The firmware of the device ended, and every context with it; a reset starts it again."""
+
+    code = 24
 
 
 class NoDriverError(EmuError):

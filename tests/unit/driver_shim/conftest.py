@@ -38,6 +38,19 @@ def native() -> Path:
 
 
 @pytest.fixture(scope="session")
+def package(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PYTHONPATH with emu_driver_shim as it is installed."""
+    site = tmp_path_factory.mktemp("site")
+    target = site / "emu_driver_shim"
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(TREE / "driver_shim" / "python" / "emu_driver_shim", target, ignore=ignore)
+    (target / "include").symlink_to(TREE / "driver_shim" / "include")
+    for name in ("lib", "bin"):
+        (target / name).symlink_to(native / "emu_driver_shim" / name)
+    return site
+
+
+@pytest.fixture(scope="session")
 def machine(native: Path) -> Iterator[Machine]:
     engine = Machine(native / "tests" / "machine" / "libmachine_c.so")
     yield engine

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,19 +14,6 @@ import pytest
 from qualify.process import Completed, run
 
 SHIM = Path(__file__).parents[3] / "driver_shim"
-
-
-@pytest.fixture(scope="session")
-def package(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for PYTHONPATH with emu_driver_shim as it is installed."""
-    site = tmp_path_factory.mktemp("site")
-    target = site / "emu_driver_shim"
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(SHIM / "python" / "emu_driver_shim", target, ignore=ignore)
-    (target / "include").symlink_to(SHIM / "include")
-    for name in ("lib", "bin"):
-        (target / name).symlink_to(native / "emu_driver_shim" / name)
-    return site
 
 
 def python(package: Path, text: str, *words: str, **environment: str) -> Completed:
@@ -155,6 +141,7 @@ STRUCTS = {
     "emu_firmware_slot": "CFirmwareSlot",
     "emu_firmware_info": "CFirmwareInfo",
     "emu_event": "CEvent",
+    "emu_fault": "CFault",
     "emu_driver_api": "CApi",
 }
 LAYOUT = """

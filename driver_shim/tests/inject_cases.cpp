@@ -1,0 +1,165 @@
+/* Injected faults: each strikes what it says, and is found there; others go on. */
+#include "inject.h"
+
+using namespace emu::test;
+
+CASE(inject_page_fault) {
+  const Served served;
+  const Neighbour neighbour;
+  Setup setup;
+  const uint64_t address = setup.alloc(65536);
+  emu_fault fault = mine(EMU_FAULT_PAGE_FAULT);
+  fault.command = EMU_ACTIVITY_FILL;
+  fault.skip = 2;
+  const uint64_t number = inject(setup, fault);
+  launch(setup.queue, empty_of(setup)); // of another kind: not counted
+  for (int i = 0; i < 3; ++i) fill(setup.queue, address, 1);
+  REFUSED(EMU_ERROR_PAGE_FAULT, api->queue_synchronize(setup.queue, 4, UINT64_MAX));
+  CHECK(last_error().command == 4 && last_error().queue == api->queue_id(setup.queue));
+  CHECK(last_error().address == address && last_error().scope == EMU_SCOPE_CONTEXT);
+  SAYS(last_error().cause, "injected fault");
+  uint64_t completed = 0;
+  REFUSED(EMU_ERROR_PAGE_FAULT, api->queue_completed(setup.queue, &completed));
+  CHECK(last_fault(setup).command == 4 && last_fault(setup).process == getpid());
+  CHECK(faults(setup).size() == 1 && faults(setup)[0].number == number && faults(setup)[0].struck == 1);
+  const Setup again; // a new context of the same process
+  works(again, again.queue, again.alloc(65536), 7);
+}
+
+CASE(inject_strikes_what_it_says) {
+  Setup setup;
+  const uint64_t address = setup.alloc(65536);
+  emu_queue* other = nullptr;
+  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &other));
+  emu_fault fault = fault_of(EMU_FAULT_PAGE_FAULT);
+  fault.queue = api->queue_id(other);
+  inject(setup, fault);
+  fault = fault_of(EMU_FAULT_PAGE_FAULT);
+  fault.process = getpid() + 1;
+  inject(setup, fault);
+  works(setup, setup.queue, address, 3);
+  REFUSED(EMU_ERROR_PAGE_FAULT, api->queue_synchronize(other, fill(other, address, 1), UINT64_MAX));
+  CHECK(last_error().queue == api->queue_id(other));
+  CHECK(faults(setup).size() == 2 && faults(setup)[0].struck == 1 && faults(setup)[1].struck == 0);
+  OK(api->fault_clear(setup.device, faults(setup)[0].number));
+  CHECK(faults(setup).size() == 1);
+  REFUSED(EMU_ERROR_INVALID_ARGUMENT, api->fault_clear(setup.device, 99));
+  SAYS(last_error().cause, "got 99");
+  OK(api->fault_clear(setup.device, 0));
+  CHECK(faults(setup).empty());
+}
+
+CASE(inject_refusals) {
+  Setup setup;
+  uint64_t number = 0;
+  const auto refused = [&](const emu_fault& fault, const char* says) {
+    REFUSED(EMU_ERROR_INVALID_ARGUMENT, api->fault_inject(setup.device, &fault, &number));
+    SAYS(last_error().cause, says);
+    CHECK(number == 0 && faults(setup).empty());
+  };
+  const auto changed = [](emu_fault_kind kind, const auto& change) {
+    emu_fault fault = fault_of(kind);
+    change(fault);
+    return fault;
+  };
+  refused(changed(EMU_FAULT_SLOW, [](emu_fault& fault) { fault.kind = 99; }), "got 99");
+  refused(changed(EMU_FAULT_SLOW, [](emu_fault& fault) { fault.kind = 0; }), "got 0");
+  refused(changed(EMU_FAULT_SLOW, [](emu_fault& fault) { fault.size = 8; }), "size");
+  refused(changed(EMU_FAULT_SLOW, [](emu_fault& fault) { fault.factor = 1; }), "expected 2 to 1000, got 1");
+  refused(changed(EMU_FAULT_HANG, [](emu_fault& fault) { fault.factor = 2; }), "expected 0, got 2");
+  refused(changed(EMU_FAULT_HANG, [](emu_fault& fault) { fault.command = EMU_ACTIVITY_FILL; }), "expected launches");
+  refused(changed(EMU_FAULT_PAGE_FAULT, [](emu_fault& fault) { fault.command = 8; }), "got 8");
+  refused(changed(EMU_FAULT_PAGE_FAULT, [](emu_fault& fault) { fault.address = 1; }), "expected 0");
+  refused(changed(EMU_FAULT_LOST_DOORBELL, [](emu_fault& fault) { fault.command = EMU_ACTIVITY_FILL; }), "no kind");
+  refused(changed(EMU_FAULT_BIT_CORRECTED, [](emu_fault& fault) { fault.skip = 1; }), "nothing skipped");
+  refused(changed(EMU_FAULT_BIT_CORRECTED, [](emu_fault& fault) { fault.address = 64; }), "got 0x40");
+  refused(changed(EMU_FAULT_BIT_UNCORRECTED, [](emu_fault& fault) { fault.address = UINT64_MAX; }), "holds");
+  for (int i = 0; i < 64; ++i) inject(setup, mine(EMU_FAULT_THERMAL_TRIP)); // before anything runs
+  const emu_fault more = fault_of(EMU_FAULT_SLOW);
+  REFUSED(EMU_ERROR_INVALID_ARGUMENT, api->fault_inject(setup.device, &more, &number));
+  const emu_fault trip = fault_of(EMU_FAULT_THERMAL_TRIP);
+  REFUSED(EMU_ERROR_OUT_OF_MEMORY, api->fault_inject(setup.device, &trip, &number));
+}
+
+CASE(inject_is_for_the_owner) {
+  const Served served({"--group", "nogroup"});
+  const Client other([] {
+    Setup setup;
+    const emu_fault fault = fault_of(EMU_FAULT_PAGE_FAULT);
+    uint64_t number = 0;
+    size_t count = 0;
+    REFUSED(EMU_ERROR_PERMISSION, api->fault_inject(setup.device, &fault, &number));
+    SAYS(last_error().cause, "expected uid 0, got 65534");
+    REFUSED(EMU_ERROR_PERMISSION, api->fault_clear(setup.device, 0));
+    REFUSED(EMU_ERROR_PERMISSION, api->fault_list(setup.device, nullptr, 0, &count));
+    works(setup, setup.queue, setup.alloc(65536), 9);
+  }, 65534);
+}
+
+CASE(inject_slow) {
+  Setup setup;
+  const uint64_t address = setup.alloc(1 << 20);
+  emu_program* empty = empty_of(setup);
+  const auto ticks = [&](const auto& work) {
+    const uint64_t before = telemetry(setup).busy_ticks;
+    finish(setup.queue, work());
+    return telemetry(setup).busy_ticks - before;
+  };
+  const auto launches = [&] { return launch(setup.queue, empty); };
+  const auto fills = [&] { return fill(setup.queue, address, 1, 1 << 20); };
+  const uint64_t launch_ticks = ticks(launches), fill_ticks = ticks(fills);
+  CHECK(telemetry(setup).throttle == EMU_THROTTLE_NONE);
+  emu_fault fault = fault_of(EMU_FAULT_SLOW);
+  fault.factor = 7;
+  fault.times = 0;
+  const uint64_t number = inject(setup, fault);
+  CHECK(telemetry(setup).throttle == EMU_THROTTLE_FAULT);
+  CHECK(ticks(launches) == 7 * launch_ticks && ticks(fills) == 7 * fill_ticks);
+  const emu_telemetry slow = telemetry(setup);
+  CHECK(slow.throttled_ticks == 7 * (launch_ticks + fill_ticks));
+  CHECK(slow.spent_matrix_ticks + slow.spent_vector_ticks + slow.spent_memory_ticks + slow.spent_control_ticks +
+            slow.spent_copy_ticks + slow.spent_waiting_ticks + slow.spent_idle_ticks ==
+        slow.device_ticks);
+  SAYS(last_fault(setup).text, "makes commands slow");
+  OK(api->fault_clear(setup.device, number));
+  CHECK(ticks(launches) == launch_ticks && telemetry(setup).throttle == EMU_THROTTLE_NONE);
+}
+
+CASE(inject_lost_doorbell) {
+  const Served served;
+  const Neighbour neighbour;
+  Setup setup;
+  const uint64_t address = setup.alloc(65536);
+  emu_fault fault = fault_of(EMU_FAULT_LOST_DOORBELL);
+  fault.queue = api->queue_id(setup.copies);
+  fault.times = 0;
+  const uint64_t number = inject(setup, fault);
+  const auto struck = [&] { return faults(setup)[0].struck; };
+  uint64_t lost = 0, before = 0;
+  for (int i = 0; i < 200 && lost < 3; ++i) { // by who waits
+    usleep(10'000); // the engine sleeps, unless the host is busy
+    const uint64_t command = fill(setup.copies, address, uint8_t(i), 16);
+    finish(setup.copies, command);
+    if (struck() == before) continue;
+    before = struck();
+    CHECK(last_fault(setup).command == command && last_fault(setup).queue == fault.queue);
+    CHECK(last_fault(setup).scope == EMU_SCOPE_COMMAND && last_fault(setup).status == EMU_OK);
+    SAYS(last_fault(setup).text, "rang again");
+    ++lost;
+  }
+  CHECK(lost == 3);
+  usleep(10'000);
+  const uint64_t polled = fill(setup.copies, address, 8, 16);
+  CHECK(eventually([&] { // by who polls
+    uint64_t value = 0;
+    OK(api->queue_completed(setup.copies, &value));
+    return value >= polled;
+  }));
+  usleep(10'000);
+  fill(setup.copies, address, 8, 16);
+  usleep(1'000);
+  const uint64_t second = fill(setup.copies, address, 9, 16); // its doorbell is for both
+  finish(setup.copies, second);
+  OK(api->fault_clear(setup.device, number));
+  works(setup, setup.copies, address, 10);
+}
