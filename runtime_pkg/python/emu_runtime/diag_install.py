@@ -64,9 +64,16 @@ def files() -> Figures:
 
 def interfaces() -> Figures:
     built = versions.built()
-    found = versions.driver_interface(versions.driver_package())
-    versions.require_driver(built.driver, found)
-    return {"runtime": str(built.runtime), "driver needed": str(built.driver), "driver": str(found)}
+    window = versions.driver_window(versions.driver_package())
+    versions.require_driver(built.driver, window)
+    figures: Figures = {
+        "runtime": str(built.runtime),
+        "driver needed": str(built.driver),
+        "driver": f"{window.minimum} to {window.current}",
+    }
+    if beyond := window.beyond(built.driver):
+        figures["not used"] = "; ".join(beyond)
+    return figures
 
 
 def library_loads() -> Figures:

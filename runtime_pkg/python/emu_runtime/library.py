@@ -45,7 +45,7 @@ def table() -> interface.CApi:
 
 def _load() -> interface.CApi:
     package = versions.driver_package()
-    versions.require_driver(versions.built().driver, versions.driver_interface(package))
+    versions.require_driver(versions.built().driver, versions.driver_window(package))
     own = versions.built().runtime
     if own != (interface.MAJOR, interface.MINOR):
         raise VersionError(

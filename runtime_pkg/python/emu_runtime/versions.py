@@ -1,6 +1,7 @@
 """Which interfaces the installed packages speak, read from their files before anything is loaded.
 
-The numbers stand once, in the two C headers; the build writes this package's into `interface.json`.
+The numbers stand once, in the two C headers; the build writes this package's into `interface.json`,
+and what the driver serves into its `compatibility.json`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
-import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from emu_runtime.errors import NoDriverError, Scope, VersionError
 
 PACKAGE = Path(__file__).resolve().parent
 DRIVER_INSTALL = "Run: pip install 'emu-driver-shim~=0.1.0'"
+RUNTIME_UPDATE = "Run: pip install --upgrade emu-runtime"
 REINSTALL = "Run: pip install --force-reinstall --no-deps emu-runtime emu-driver-shim"
 
 
@@ -60,29 +61,52 @@ def driver_package() -> Path:
     return Path(spec.origin).resolve().parent
 
 
-def driver_interface(package: Path) -> Number:
-    """The number in the header that the driver's package carries."""
-    header = package / "include" / "emu" / "driver.h"
+class Window(NamedTuple):
+    """Which interfaces an installed driver serves, and what each one added to the one before."""
+
+    minimum: Number
+    current: Number
+    adds: dict[Number, tuple[str, ...]]
+
+    def serves(self, needed: Number) -> bool:
+        return self.minimum <= needed <= self.current and needed.major == self.current.major
+
+    def beyond(self, needed: Number) -> list[str]:
+        """What this driver has and who is built for `needed` cannot ask for."""
+        newer = sorted(number for number in self.adds if needed < number <= self.current)
+        return [added for number in newer for added in self.adds[number]]
+
+
+def driver_window(package: Path) -> Window:
+    """From the compatibility file that the driver's package carries.
+
+    Raises VersionError when it is missing, damaged, or of a format that is not known here.
+    """
+    path = package / "compatibility.json"
     try:
-        text = header.read_text(encoding="utf-8")
-    except OSError as error:
-        raise VersionError(f"{header} cannot be read: {error}", mend=REINSTALL) from error
-    found = {
-        part: int(value)
-        for part, value in re.findall(r"#define EMU_DRIVER_INTERFACE_(MAJOR|MINOR) (\d+)", text)
-    }
-    if found.keys() != {"MAJOR", "MINOR"}:
-        raise VersionError(f"{header} states no interface number", mend=REINSTALL)
-    return Number(found["MAJOR"], found["MINOR"])
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["format"] != 1:
+            raise ValueError(f"expected format 1, got {data['format']!r}")
+        return Window(
+            minimum=Number(*map(int, data["minimum"])),
+            current=Number(*map(int, data["current"])),
+            adds={
+                Number(*map(int, number.split("."))): tuple(map(str, added))
+                for number, added in data["adds"].items()
+            },
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise VersionError(f"{path} cannot be read: {error}", mend=REINSTALL) from error
 
 
-def require_driver(needed: Number, found: Number) -> None:
-    """The same major, and a minor that is not older: raises VersionError naming both."""
-    if found.major == needed.major and found.minor >= needed.minor:
+def require_driver(needed: Number, window: Window) -> None:
+    """Raises VersionError, naming both sides, when the window does not hold what is needed."""
+    if window.serves(needed):
         return
+    older = needed < window.minimum
     raise VersionError(
-        f"this emu-runtime needs driver interface {needed.major}.{needed.minor} or a newer "
-        f"{needed.major}.x, the installed emu-driver-shim has {found}",
-        mend=DRIVER_INSTALL,
+        f"this emu-runtime needs driver interface {needed}, the installed emu-driver-shim serves "
+        f"{window.minimum} to {window.current}",
+        mend=f"{RUNTIME_UPDATE}, or an older emu-driver-shim" if older else DRIVER_INSTALL,
         scope=Scope.HOST,
     )

@@ -38,7 +38,7 @@ def diagnosis(site: Path, **environment: str) -> tuple[int, dict[str, Any]]:
 
 
 def test_console_scripts_are_installed_and_run(site: Path) -> None:
-    for name in ("emu-smi", "emu-diag"):
+    for name in ("emu-smi", "emu-diag", "emu-trace"):
         done = run([site.parents[2] / "bin" / name, "--help"], env=clean_environment(site))
         assert done.ok and name in done.stdout, done.stderr
 
@@ -99,7 +99,8 @@ def other_machine(path: Path) -> None:
 
 
 def other_interface(path: Path) -> None:
-    path.write_text(path.read_text().replace("INTERFACE_MAJOR 1", "INTERFACE_MAJOR 2"))
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({**data, "minimum": [2, 0], "current": [2, 0]}))
 
 
 BREAKS: dict[str, tuple[str, Callable[[Path], None], str, str]] = {
@@ -116,7 +117,7 @@ BREAKS: dict[str, tuple[str, Callable[[Path], None], str, str]] = {
         "emu_driver_shim/bin/emud", other_machine, "device program", "is for riscv64",
     ),
     "other version": (
-        "emu_driver_shim/include/emu/driver.h", other_interface, "interface versions", "has 2.",
+        "emu_driver_shim/compatibility.json", other_interface, "interface versions", "2.0 to 2.0",
     ),
     "no interface file": ("emu_runtime/interface.json", remove, "interface versions", "json"),
 }  # fmt: skip

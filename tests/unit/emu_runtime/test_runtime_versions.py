@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,18 +10,22 @@ from pathlib import Path
 import pytest
 from emu_runtime import interface, library, versions
 from emu_runtime.errors import NoDriverError, VersionError
-from emu_runtime.versions import Number
+from emu_runtime.versions import Number, Window
 
-HEADER = "#define EMU_DRIVER_INTERFACE_MAJOR {}\n#define EMU_DRIVER_INTERFACE_MINOR {}\n"
+
+def compatibility(major: int, minor: int, **more: object) -> str:
+    adds = {f"{major}.{number}": [f"what {number} adds"] for number in range(1, minor + 1)}
+    data = {"format": 1, "current": [major, minor], "minimum": [major, 0], "adds": adds, **more}
+    return json.dumps(data)
 
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An emu_driver_shim that is only its header, and our own interface.json."""
+    """An emu_driver_shim that is only its compatibility file, and our own interface.json."""
     driver = tmp_path / "emu_driver_shim"
-    (driver / "include" / "emu").mkdir(parents=True)
+    driver.mkdir()
     (driver / "__init__.py").write_text("raise RuntimeError('its code must not run')\n")
-    (driver / "include" / "emu" / "driver.h").write_text(HEADER.format(1, 0))
+    (driver / "compatibility.json").write_text(compatibility(1, 0))
     own = f"[{interface.MAJOR}, {interface.MINOR}]"
     text = f'{{"version": "0.1.0", "runtime": {own}, "driver": [1, 0]}}'
     (tmp_path / "interface.json").write_text(text)
@@ -32,30 +37,43 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    ("needed", "found", "served"),
+    ("needed", "minimum", "current", "served"),
     [
-        (Number(1, 0), Number(1, 0), True),
-        (Number(1, 0), Number(1, 7), True),
-        (Number(1, 2), Number(1, 1), False),
-        (Number(1, 0), Number(2, 0), False),
-        (Number(2, 0), Number(1, 9), False),
+        (Number(1, 0), Number(1, 0), Number(1, 0), True),
+        (Number(1, 0), Number(1, 0), Number(1, 7), True),
+        (Number(1, 1), Number(1, 0), Number(1, 2), True),
+        (Number(1, 2), Number(1, 0), Number(1, 1), False),
+        (Number(1, 0), Number(1, 1), Number(1, 2), False),
+        (Number(1, 0), Number(2, 0), Number(2, 0), False),
+        (Number(1, 9), Number(1, 0), Number(2, 0), False),
+        (Number(2, 0), Number(1, 0), Number(1, 9), False),
     ],
 )
-def test_a_newer_minor_serves_and_nothing_else(needed: Number, found: Number, served: bool) -> None:
+def test_the_window_decides(needed: Number, minimum: Number, current: Number, served: bool) -> None:
+    window = Window(minimum, current, {})
     if served:
-        versions.require_driver(needed, found)
+        versions.require_driver(needed, window)
         return
     with pytest.raises(VersionError) as caught:
-        versions.require_driver(needed, found)
-    assert str(needed) in str(caught.value)
-    assert str(found) in str(caught.value)
-    assert "pip install" in caught.value.mend
+        versions.require_driver(needed, window)
+    for number in (needed, minimum, current):
+        assert str(number) in str(caught.value)
+    wanted = "--upgrade emu-runtime" if needed < minimum else "emu-driver-shim"
+    assert "pip install" in caught.value.mend and wanted in caught.value.mend
+
+
+def test_an_older_runtime_is_told_what_it_does_not_use(packages: Path) -> None:
+    driver = packages / "emu_driver_shim"
+    (driver / "compatibility.json").write_text(compatibility(1, 2))
+    window = versions.driver_window(driver)
+    assert window.beyond(Number(1, 0)) == ["what 1 adds", "what 2 adds"]
+    assert window.beyond(Number(1, 1)) == ["what 2 adds"]
+    assert window.beyond(Number(1, 2)) == []
 
 
 def test_the_driver_is_refused_before_any_library_is_loaded(packages: Path) -> None:
-    header = packages / "emu_driver_shim" / "include" / "emu" / "driver.h"
-    header.write_text(HEADER.format(2, 0))
-    with pytest.raises(VersionError, match=r"needs driver interface 1\.0 .* has 2\.0"):
+    (packages / "emu_driver_shim" / "compatibility.json").write_text(compatibility(2, 0))
+    with pytest.raises(VersionError, match=r"needs driver interface 1\.0, .* serves 2\.0 to 2\.0"):
         library.load()
 
 
@@ -77,8 +95,28 @@ def test_a_damaged_interface_file_is_named(packages: Path, text: str) -> None:
         versions.built()
 
 
-def test_a_header_without_a_number_is_named(packages: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "Expecting value"),
+        ("[]", "list indices"),
+        ("{}", "'format'"),
+        (compatibility(1, 0, format=2), "expected format 1, got 2"),
+        (compatibility(1, 0, current=[1]), "missing 1 required"),
+        (compatibility(1, 0, current=["a", 0]), "invalid literal"),
+        (compatibility(1, 0, adds=[]), "no attribute 'items'"),
+        (compatibility(1, 0, adds={"1": []}), "missing 1 required"),
+    ],
+)
+def test_a_damaged_compatibility_file_is_named(packages: Path, text: str, said: str) -> None:
     driver = packages / "emu_driver_shim"
-    (driver / "include" / "emu" / "driver.h").write_text("/* nothing */\n")
-    with pytest.raises(VersionError, match="states no interface number"):
-        versions.driver_interface(driver)
+    (driver / "compatibility.json").write_text(text)
+    with pytest.raises(VersionError, match=r"compatibility\.json cannot be read: ") as caught:
+        versions.driver_window(driver)
+    assert said in caught.value.cause
+
+
+def test_a_missing_compatibility_file_is_named(packages: Path) -> None:
+    (packages / "emu_driver_shim" / "compatibility.json").unlink()
+    with pytest.raises(VersionError, match=r"compatibility\.json cannot be read: .* No such file"):
+        library.load()

@@ -1,0 +1,76 @@
+/* The window of interfaces, with libraries that were built for one minor less and one more than this driver: an older client
+ * works on a newer device, and anything else is refused with both numbers. */
+#include <dlfcn.h>
+
+#include "life.h"
+
+using namespace emu::test;
+
+namespace {
+
+constexpr uint32_t kOlder = EMU_DRIVER_INTERFACE - 1, kNewer = EMU_DRIVER_INTERFACE + 1;
+
+std::string dotted(uint32_t number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000); }
+
+/* The library's table for a program that was built for `number`; null when it is refused. */
+const emu_driver_api* table_of(const char* path, uint32_t number, emu_error* error = nullptr) {
+  void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) fail(__FILE__, __LINE__, dlerror());
+  const auto get_api = reinterpret_cast<emu_driver_get_api_fn>(dlsym(library, "emu_driver_get_api"));
+  CHECK(get_api != nullptr);
+  return get_api(number, error);
+}
+
+void use(const char* path, uint32_t number) {
+  api = table_of(path, number);
+  CHECK(api != nullptr && api->version == number);
+}
+
+void works() {
+  Life life;
+  for (const Step& step : kSteps) expect_status(step.run(life), EMU_OK, step.name, __FILE__, __LINE__);
+}
+
+void is_refused(uint32_t client, uint32_t device) {
+  emu_device* handle = nullptr;
+  REFUSED(EMU_ERROR_VERSION, api->device_open(0, &handle));
+  const emu_error error = last_error();
+  SAYS(error.cause, dotted(client) + " of this process");
+  SAYS(error.cause, dotted(device) + " of emud");
+  SAYS(error.mend, "emu-driver-shim");
+}
+
+} // namespace
+
+CASE(window_older_library) {
+  use(EMU_OLDER_LIBRARY, kOlder);
+  {
+    const Served device;
+    works();
+  }
+  const Served device({"--interface", std::to_string(kOlder)});
+  works();
+}
+
+CASE(window_newer_library) {
+  use(EMU_NEWER_LIBRARY, kNewer);
+  {
+    const Served device({"--interface", std::to_string(kNewer)});
+    works();
+  }
+  const Served device;
+  is_refused(kNewer, EMU_DRIVER_INTERFACE);
+}
+
+CASE(window_of_a_library) {
+  emu_error error{};
+  error.size = sizeof error;
+  CHECK(table_of(EMU_OLDER_LIBRARY, EMU_DRIVER_INTERFACE, &error) == nullptr);
+  CHECK(error.status == EMU_ERROR_VERSION);
+  SAYS(error.cause, dotted(EMU_DRIVER_INTERFACE) + " was asked for");
+  SAYS(error.cause, dotted(kOlder));
+  SAYS(error.mend, dotted(EMU_DRIVER_INTERFACE));
+  const emu_driver_api* const newer = table_of(EMU_NEWER_LIBRARY, EMU_DRIVER_INTERFACE);
+  CHECK(newer != nullptr && newer->version == kNewer && newer->size >= sizeof(emu_driver_api));
+  for (uint32_t number = 1000; number <= kNewer; ++number) CHECK(table_of(EMU_NEWER_LIBRARY, number) != nullptr);
+}
