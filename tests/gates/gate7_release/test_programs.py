@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = ("emu-smi", "emu-diag", "emud", "emu-as", "emu-objdump", "emu-fw")
+PROGRAMS = ("emu-smi", "emu-diag", "emu-trace", "emud", "emu-as", "emu-objdump", "emu-fw")
 
 
 def start(name: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
