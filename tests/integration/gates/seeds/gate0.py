@@ -230,6 +230,9 @@ SEEDS: dict[str, Seed] = {
     ),
     "gate0.program.refused": silent_module,
     "gate0.reset.old_handles": in_child(CHILD_DEVICE + "D.reset = lambda self: None"),
+    "gate0.fault.injected": in_child(
+        "from emu_driver_shim import driver\ndriver.Device.inject = lambda self, fault: 1"
+    ),
     "gate0.fault.page_fault_typed": in_child(
         "from emu_runtime import errors\n"
         "init = errors.EmuError.__init__\n"
