@@ -38,6 +38,8 @@ CONSTANTS = [
     ("uint64_t", "kAllProgramBytes", "client.program_bytes.all"),
     ("uint64_t", "kClientQueues", "client.queues.each"),
     ("uint64_t", "kAllQueues", "client.queues.all"),
+    ("uint64_t", "kClientFences", "client.fences.each"),
+    ("uint64_t", "kAllFences", "client.fences.all"),
     ("uint64_t", "kHandshakeSeconds", "client.handshake_seconds"),
     ("uint64_t", "kClockHertz", "clock.hertz"),
     ("uint32_t", "kCores", "compute.cores"),
@@ -69,6 +71,12 @@ FAULT = [
     ("emu_status", "status"),
     ("emu_scope", "scope"),
     ("const char*", "recovery"),
+]
+LINK = [
+    ("uint32_t", "low"),
+    ("uint32_t", "high"),
+    ("uint64_t", "bytes_per_tick"),
+    ("uint64_t", "latency_ticks"),
 ]
 ERRATA = ("argument-tail",)
 STEPPING = [("const char*", "name"), *(("bool", name.replace("-", "_")) for name in ERRATA)]
@@ -133,6 +141,17 @@ def faults(source: Path) -> list[dict[str, object]]:
     ]
 
 
+def links(source: Path, machine: dict) -> list[dict[str, object]]:
+    """Each with its two devices, the lower one first."""
+    rows = []
+    for link in machine["links"]["between"]:
+        low, high = link["devices"]
+        if low >= high or any((low, high) == (row["low"], row["high"]) for row in rows):
+            sys.exit(f"{source}: links: expected each pair once, lower first, got {[low, high]}")
+        rows.append({**link, "low": low, "high": high})
+    return rows
+
+
 def main() -> None:
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
     machine = tomllib.loads(source.read_text())
@@ -155,10 +174,12 @@ def main() -> None:
         lines += structs("PowerMode", "kPowerModes", POWER_MODE, machine["power"]["modes"])
         lines += structs("Stepping", "kSteppings", STEPPING, steppings(source, machine))
         lines += structs("Fault", "kFaults", FAULT, faults(source.parent / "faults.toml"))
+        lines += structs("LinkSpec", "kLinks", LINK, links(source, machine))
         image = (source.parent / machine["firmware"]["built_in"]).read_bytes()
     except KeyError as error:
         sys.exit(
-            f"{source}: expected power.modes, stepping, firmware and faults, got none at {error}"
+            f"{source}: expected power.modes, stepping, links, firmware and faults, got none at "
+            f"{error}"
         )
     lines.append(f"inline constexpr unsigned char kFirmware[] = {{{', '.join(map(str, image))}}};")
     lines.append("}")

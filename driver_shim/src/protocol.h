@@ -79,8 +79,19 @@ enum class RequestKind : uint32_t {
   fault_inject = 28,    // bytes, 1 fd: emu_fault             -> value: number
   fault_clear = 29,     // value: number, or 0
   fault_list = 30,      // value: capacity                    -> count, payload emu_fault[count]
+  queue_cancel = 31,    // context, object: queue, or with kCancelRunning, value: from, bytes: to -> value: first
+  fence_create = 32,    // context                            -> value: fence, 1 fd: its FencePage
+  fence_export = 33,    // context, object: fence, value: 1 to signal -> value, count: token
+  fence_import = 34,    // context, object, value: token      -> value: fence, 1 fd
+  fence_destroy = 35,   // context, object: fence
+  fence_signal = 36,    // context, object: fence, value
+  link_info = 37,       // value: index                       -> payload emu_link_info
+  link_set_up = 38,     // object: index, value: 0 or 1
+  peer_export = 39,     // context                            -> value, count: token
+  peer_import = 40,     // context, object, value: token      -> value: peer
 };
-constexpr uint32_t kRequestKinds = 30;
+constexpr uint32_t kRequestKinds = 40;
+constexpr uint64_t kCancelRunning = uint64_t(1) << 32; // beside the id of a queue
 
 struct Request {
   uint32_t kind;
@@ -110,6 +121,7 @@ static_assert(sizeof(emu_error) == 736 && sizeof(emu_device_info) == 488);
 constexpr size_t kTelemetryBytes = 152;
 static_assert(offsetof(emu_telemetry, spent_matrix_ticks) == kTelemetryBytes && sizeof(emu_memory_info) == 32);
 static_assert(sizeof(emu_telemetry) == 336 && sizeof(emu_power_mode) == 48);
+static_assert(sizeof(emu_link_info) == 96);
 static_assert(sizeof(emu_activity) == 152 && sizeof(emu_timestamp) == 16);
 static_assert(sizeof(emu_firmware_slot) == 276 && sizeof(emu_firmware_info) == 608 && sizeof(emu_event) == 224);
 static_assert(sizeof(emu_fault) == 64);

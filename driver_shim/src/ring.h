@@ -36,6 +36,9 @@ enum class CommandKind : uint32_t {
   fill = 5,             // target: address; source: byte value; length
   wait = 6,             // target: queue; source: value of its timeline
   timestamp = 7,        // target: buffer; offset in it
+  signal_fence = 8,     // target: fence; source: value
+  wait_fence = 9,       // target: fence; source: value
+  copy_peer = 10,       // target, source: addresses; offset: peer; length; grid[0]: 1 if the peer is the source, else 0
 };
 
 struct Command {

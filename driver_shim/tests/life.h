@@ -22,6 +22,7 @@ struct Life {
   emu_context* context = nullptr;
   emu_queue *queue = nullptr, *copies = nullptr;
   emu_program* program = nullptr;
+  emu_fence* fence = nullptr;
   void* pinned = nullptr;
   uint64_t address = 0, sequence = 0;
 };
@@ -87,6 +88,21 @@ inline const std::vector<Step> kSteps = {
        return api->queue_copy_from_device(life.copies, life.pinned, life.address, 4, 0, &life.sequence);
      }},
     {"queue_synchronize", [](Life& life) { return api->queue_synchronize(life.copies, life.sequence, UINT64_MAX); }},
+    {"fence_create", [](Life& life) { return api->fence_create(life.context, &life.fence); }},
+    {"fence_export",
+     [](Life& life) {
+       emu_fence_token token{};
+       return api->fence_export(life.fence, EMU_FENCE_MAY_SIGNAL, &token);
+     }},
+    {"queue_signal_fence",
+     [](Life& life) { return api->queue_signal_fence(life.copies, life.fence, 1, 0, &life.sequence); }},
+    {"fence_synchronize", [](Life& life) { return api->fence_synchronize(life.fence, 1, UINT64_MAX); }},
+    {"queue_cancel",
+     [](Life& life) {
+       uint64_t first = 0;
+       return api->queue_cancel(life.copies, life.sequence, 0, &first);
+     }},
+    {"fence_destroy", [](Life& life) { return api->fence_destroy(life.fence); }},
     {"activity_read", read_records},
     {"memory_info",
      [](Life& life) { return got<emu_memory_info>([&](auto* out) { return api->memory_info(life.context, out); }); }},

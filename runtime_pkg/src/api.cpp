@@ -158,6 +158,19 @@ int32_t power_mode_info(int32_t device, uint32_t index, emurt_power_mode* out) {
   });
 }
 
+int32_t link_info(int32_t device, uint32_t index, emurt_link_info* out) {
+  return call([&](Process& process) {
+    require_sized(out, "link");
+    emu_link_info in{};
+    in.size = sizeof in;
+    process.check(process.driver().link_info(process.device(device), index, &in), device);
+    static_assert(sizeof(emu_link_info) == sizeof(emurt_link_info), "the two structs have the same fields");
+    emurt_link_info link;
+    memcpy(&link, &in, sizeof link);
+    give(link, out);
+  });
+}
+
 int32_t device_set_power_mode(int32_t device, uint32_t index) {
   return call([&](Process& process) {
     process.check(process.driver().device_set_power_mode(process.device(device), index), device);
@@ -461,7 +474,7 @@ const emurt_api table = {
     module_get, launch,
     activity_enable, activity_read, correlation_push, correlation_pop,
     memory_check,
-    power_mode_info, device_set_power_mode,
+    power_mode_info, device_set_power_mode, link_info,
 };
 
 }  // namespace

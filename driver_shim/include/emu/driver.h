@@ -49,7 +49,10 @@ typedef enum emu_status {
   EMU_ERROR_QUEUE_LOST = 21,      /* an earlier fault ended this queue, or a reset gave the command up */
   EMU_ERROR_MEMORY_ERROR = 22,    /* a page that is read has a bit error that cannot be corrected */
   EMU_ERROR_THERMAL_TRIP = 23,    /* the device was too hot, and stopped */
-  EMU_ERROR_FIRMWARE_CRASH = 24
+  EMU_ERROR_FIRMWARE_CRASH = 24,
+  EMU_ERROR_CANCELLED = 25,       /* of an activity record: queue_cancel took the command back */
+  EMU_ERROR_FENCE_BROKEN = 26,    /* a fence will not reach the value: who could signal it is gone */
+  EMU_ERROR_LINK_DOWN = 27        /* a copy's link to another device is down */
 } emu_status;
 
 /* What has to be given up to go on after an error, smallest first. */
@@ -77,6 +80,7 @@ typedef struct emu_device emu_device;
 typedef struct emu_context emu_context;
 typedef struct emu_queue emu_queue;
 typedef struct emu_program emu_program;
+typedef struct emu_fence emu_fence;
 
 typedef struct emu_device_info {
   uint32_t size;
@@ -125,7 +129,7 @@ typedef struct emu_telemetry {
   uint64_t commands;        /* completed */
   uint64_t launches;
   uint64_t faults;
-  uint64_t bytes_to_device;
+  uint64_t bytes_to_device;  /* from the host or over a link */
   uint64_t bytes_from_device;
   uint64_t matrix_ticks;    /* of launches, summed over the cores */
   uint64_t vector_ticks;
@@ -189,6 +193,8 @@ typedef struct emu_memory_info {
   uint64_t context_bytes;   /* held by this context */
 } emu_memory_info;
 
+#define EMU_CANCEL_RUNNING 1u /* flag of queue_cancel */
+
 typedef enum emu_queue_kind { EMU_QUEUE_COMPUTE = 0, EMU_QUEUE_COPY = 1 } emu_queue_kind;
 
 typedef enum emu_activity_kind {
@@ -200,7 +206,9 @@ typedef enum emu_activity_kind {
   EMU_ACTIVITY_WAIT = 6,
   EMU_ACTIVITY_FAULT = 7,
   EMU_ACTIVITY_FIRMWARE = 8,
-  EMU_ACTIVITY_TIMESTAMP = 9
+  EMU_ACTIVITY_TIMESTAMP = 9,
+  EMU_ACTIVITY_SIGNAL = 10,
+  EMU_ACTIVITY_COPY_PEER = 11
 } emu_activity_kind;
 
 /* One finished command, or what happened to the firmware meanwhile: then `command` is the number of the event, `program`
@@ -267,7 +275,8 @@ typedef enum emu_event_kind {
   EMU_EVENT_FAULT = 7,
   EMU_EVENT_CONTEXT_LOST = 8,
   EMU_EVENT_CLIENT_LOST = 9, /* a client ended, killed or not, and left contexts behind */
-  EMU_EVENT_INJECTION = 10   /* a fault was injected, or taken back */
+  EMU_EVENT_INJECTION = 10,  /* a fault was injected, or taken back */
+  EMU_EVENT_LINK = 11        /* a link of the device went down, or came up */
 } emu_event_kind;
 
 /* What happened on the device. Ticks are of the device clock; nanoseconds are the host's CLOCK_MONOTONIC. */
@@ -314,6 +323,25 @@ typedef struct emu_fault {
   uint64_t struck;  /* how often so far; given out */
 } emu_fault;
 
+/* Stands for a fence in any process. Who has it may use the fence: it is a secret. */
+typedef struct emu_fence_token { uint64_t part[2]; } emu_fence_token;
+#define EMU_FENCE_MAY_SIGNAL 1u /* flag of fence_export */
+
+/* A link between two devices of one emud. Element 0 is of the way from device[0] to device[1], element 1 of that back. */
+typedef struct emu_link_info {
+  uint32_t size;
+  uint32_t index;
+  uint32_t device[2];       /* their indices, the lower one first */
+  int32_t is_up;
+  uint32_t reserved;
+  uint64_t bytes_per_tick;  /* each way */
+  uint64_t latency_ticks;   /* of each copy */
+  uint64_t errors;          /* copies that found it down */
+  uint64_t copies[2];
+  uint64_t bytes[2];
+  uint64_t busy_ticks[2];   /* that it carried a copy */
+} emu_link_info;
+
 /* The table is frozen: an entry is never moved, changed or taken away; new ones go to the end. */
 typedef struct emu_driver_api {
   uint32_t size;    /* sizeof of the table that the library was built with */
@@ -354,7 +382,9 @@ typedef struct emu_driver_api {
 
   /* Queues. A command gets the next sequence number (from 1) of its queue; commands of one queue run in
    * order, and the queue's timeline stands at the number of the last one that is done. Submission is
-   * asynchronous; a full ring blocks until there is room. `pointer` lies in memory of host_alloc. */
+   * asynchronous; a full ring blocks until there is room. `pointer` lies in memory of host_alloc.
+   * Each engine's device time is shared equally between the processes that want it. Within a process the queue of the
+   * lowest `priority` number goes first, always, and equal ones take turns. */
   emu_status (*queue_create)(emu_context*, emu_queue_kind, int32_t priority, emu_queue** out);
   emu_status (*queue_destroy)(emu_queue*);
   uint32_t (*queue_id)(emu_queue*);
@@ -421,6 +451,50 @@ typedef struct emu_driver_api {
   emu_status (*fault_inject)(emu_device*, const emu_fault* fault, uint64_t* number);
   emu_status (*fault_clear)(emu_device*, uint64_t number); /* 0: all */
   emu_status (*fault_list)(emu_device*, emu_fault* out, size_t capacity, size_t* count); /* oldest first */
+
+  /* Takes back the commands of the queue from sequence number `from` on that were submitted before this call and have
+   * not started. Each is passed over when its turn comes, a wait without waiting: it does nothing, takes no device time,
+   * and its activity record says EMU_ERROR_CANCELLED. The timeline goes on over it, and a signal of a fence is given, so
+   * that nobody who waits for it hangs; commands that are submitted later run. `first` is the lowest number that is
+   * passed over, or the next one to be submitted where none is; all from there on are.
+   * EMU_CANCEL_RUNNING also ends a launch, copy or fill of number `from` or later that is under way, within some tens
+   * of milliseconds: it is done as far as the timeline goes, its record says EMU_ERROR_CANCELLED unless it was done
+   * before, and what it wrote is a part of what it would have written. Without that flag what started goes on. */
+  emu_status (*queue_cancel)(emu_queue*, uint64_t from, uint32_t flags, uint64_t* first);
+
+  /* Fences across contexts, processes and devices of one emud (docs/queues.md). A fence is a counter from 0, which a
+   * context holds: the one that made it, and those that imported a token of it. Its token travels as bytes, by whatever
+   * way two processes talk. A holder may always wait and read; it may signal if it made the fence or its token was
+   * exported with EMU_FENCE_MAY_SIGNAL, which takes a holder that may.
+   *
+   * A signal raises the counter to `value`; one that is not higher changes nothing. A fence breaks for good when a
+   * context that may signal it is lost, or is left behind by a process that ended, when a queue that is lost or reset
+   * had a signal of it to give, and when no holder is left that may:
+   * every wait for a value that was not reached gives EMU_ERROR_FENCE_BROKEN at once. That of a queue loses the queue.
+   * A handle goes with its context; it is destroyed after the commands that name it are done. */
+  emu_status (*fence_create)(emu_context*, emu_fence** out);
+  emu_status (*fence_export)(emu_fence*, uint32_t flags, emu_fence_token* out);
+  emu_status (*fence_import)(emu_context*, const emu_fence_token*, emu_fence** out);
+  emu_status (*fence_destroy)(emu_fence*);
+  emu_status (*fence_value)(emu_fence*, uint64_t* value);
+  emu_status (*fence_signal)(emu_fence*, uint64_t value); /* by the host, at once */
+  emu_status (*fence_synchronize)(emu_fence*, uint64_t value, uint64_t timeout_ns); /* as queue_synchronize */
+  /* The queue, of the fence's context, signals when it gets here; later commands start only after the fence reached
+   * `value`, on the device clock no earlier than the queue's signal that took it there. */
+  emu_status (*queue_signal_fence)(emu_queue*, emu_fence*, uint64_t value, uint64_t correlation, uint64_t* sequence);
+  emu_status (*queue_wait_fence)(emu_queue*, emu_fence*, uint64_t value, uint64_t correlation, uint64_t* sequence);
+
+  /* Links (docs/queues.md) count from 0; past the last one it is EMU_ERROR_INVALID_ARGUMENT. A link is taken down and up
+   * by the user that emud runs as; others get EMU_ERROR_PERMISSION. */
+  emu_status (*link_info)(emu_device*, uint32_t index, emu_link_info* out);
+  emu_status (*link_set_up)(emu_device*, uint32_t index, int32_t up);
+  /* From one context of this process to another, over the link that joins their devices, or within the one device of
+   * both. The queue is of either context. Devices without a link of their own are EMU_ERROR_NOT_SUPPORTED: nothing is
+   * routed over a third one. A link that is down when the copy gets there is EMU_ERROR_LINK_DOWN, which names it and
+   * loses the queue. The copy occupies the queue's engine, the copy engine of the other device and one way of
+   * the link from the moment on that all are free. */
+  emu_status (*queue_copy_peer)(emu_queue*, emu_context* to_context, uint64_t to, emu_context* from_context,
+                                uint64_t from, uint64_t bytes, uint64_t correlation, uint64_t* sequence);
 } emu_driver_api;
 
 /* The only exported symbol. NULL when the library cannot serve `interface_version` (the caller's

@@ -124,6 +124,22 @@ class CFault(ctypes.Structure):
     ]
 
 
+class CLinkInfo(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        ("size", c_uint32),
+        ("index", c_uint32),
+        ("device", c_uint32 * 2),
+        ("is_up", c_int32),
+        ("reserved", c_uint32),
+        ("bytes_per_tick", c_uint64),
+        ("latency_ticks", c_uint64),
+        ("errors", c_uint64),
+        ("copies", c_uint64 * 2),
+        ("bytes", c_uint64 * 2),
+        ("busy_ticks", c_uint64 * 2),
+    ]
+
+
 def _call(*arguments: Any) -> Any:
     return CFUNCTYPE(c_int32, *arguments)
 
@@ -132,6 +148,7 @@ def _call(*arguments: Any) -> Any:
 _ENTRIES: dict[str, Any] = {
     "last_error": CFUNCTYPE(None, POINTER(CError)),
     "status_name": CFUNCTYPE(c_char_p, c_int32),
+    "device_count": _call(POINTER(c_uint32)),
     "device_open": _call(c_uint32, POINTER(c_void_p)),
     "device_close": CFUNCTYPE(None, c_void_p),
     "device_info": _call(c_void_p, POINTER(CDeviceInfo)),
@@ -146,6 +163,8 @@ _ENTRIES: dict[str, Any] = {
     "fault_inject": _call(c_void_p, POINTER(CFault), POINTER(c_uint64)),
     "fault_clear": _call(c_void_p, c_uint64),
     "fault_list": _call(c_void_p, POINTER(CFault), c_size_t, POINTER(c_size_t)),
+    "link_info": _call(c_void_p, c_uint32, POINTER(CLinkInfo)),
+    "link_set_up": _call(c_void_p, c_uint32, c_int32),
 }
 _ORDER = """
     last_error status_name
@@ -158,6 +177,10 @@ _ORDER = """
     power_mode_info device_set_power_mode
     firmware_info firmware_write firmware_activate firmware_rollback device_reset event_read
     queue_reset fault_inject fault_clear fault_list
+    queue_cancel
+    fence_create fence_export fence_import fence_destroy fence_value fence_signal fence_synchronize
+    queue_signal_fence queue_wait_fence
+    link_info link_set_up queue_copy_peer
 """
 
 
@@ -260,6 +283,22 @@ class Device:
         count = c_size_t()
         self._call("fault_list", room, MOST_FAULTS, byref(count))
         return list(room[: count.value])
+
+    def links(self) -> list[CLinkInfo]:
+        """Those between the devices of this one's device process."""
+        links: list[CLinkInfo] = []
+        while True:
+            raw = CLinkInfo(size=ctypes.sizeof(CLinkInfo))
+            try:
+                self._call("link_info", len(links), byref(raw))
+            except DriverError as error:
+                if error.status == "INVALID_ARGUMENT":  # past the last one
+                    return links
+                raise
+            links.append(raw)
+
+    def set_link_up(self, index: int, up: bool) -> None:
+        self._call("link_set_up", index, int(up))
 
     def events(self) -> tuple[list[CEvent], int]:
         """All that the log has, oldest first, and how many were dropped from it."""

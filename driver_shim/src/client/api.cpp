@@ -8,22 +8,13 @@
 #include <cstring>
 
 #include "assemble.h"
+#include "entry.h"
 #include "find.h"
-#include "objects.h"
+#include "sharing.h"
 #include "stepping.h"
 
 namespace emu::client {
 namespace {
-
-void require(bool holds, const char* expected) {
-  if (!holds) throw Error(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND, std::string("expected ") + expected);
-}
-
-template <typename T>
-T& output(T* out) {
-  require(out != nullptr, "a place for the result, got a null pointer");
-  return *out;
-}
 
 /* For what is too long for a request. */
 Descriptor memfd_of(const char* name, const void* data, size_t bytes) {
@@ -46,16 +37,6 @@ emu_status device_open(uint32_t index, emu_device** out) {
 
 void device_close(emu_device* device) {
   guarded([&] { tables().devices.remove(device, [](const auto&) {}); });
-}
-
-/* A request that is about the device and no context of it. */
-Request of_device(RequestKind kind, uint64_t object = 0, uint64_t value = 0, uint64_t bytes = 0) {
-  return {uint32_t(kind), 0, 0, object, value, bytes};
-}
-
-template <typename T>
-void give_from(emu_device* device, RequestKind kind, T* out, uint64_t value = 0) {
-  give(tables().devices.get(device)->connection.fetch<T>(of_device(kind, 0, value)), out);
 }
 
 /* Asked each time: a reset may have started other firmware. */
@@ -261,25 +242,6 @@ uint32_t queue_id(emu_queue* queue) {
   return id;
 }
 
-Command command_of(CommandKind kind, uint64_t correlation) {
-  Command command{};
-  command.kind = uint32_t(kind);
-  command.correlation = correlation;
-  return command;
-}
-
-/* Submits to the queue what `fill` completes. */
-template <typename Fill>
-emu_status submit(emu_queue* queue, CommandKind kind, uint64_t correlation, uint64_t* sequence, const Fill& fill) {
-  return guarded([&] {
-    const auto to = tables().queues.get(queue);
-    Command command = command_of(kind, correlation);
-    fill(*to, command);
-    const uint64_t number = to->submit(command);
-    if (sequence != nullptr) *sequence = number;
-  });
-}
-
 emu_status queue_launch(emu_queue* queue, emu_program* program, const uint32_t grid[3], const void* args, size_t bytes,
                         uint64_t correlation, uint64_t* sequence) {
   return guarded([&] {
@@ -364,19 +326,20 @@ emu_status queue_timestamp(emu_queue* queue, void* pointer, uint64_t correlation
   });
 }
 
+emu_status queue_cancel(emu_queue* queue, uint64_t from, uint32_t flags, uint64_t* first) {
+  return guarded([&] {
+    output(first) = 0;
+    require((flags & ~EMU_CANCEL_RUNNING) == 0, "no flag but EMU_CANCEL_RUNNING");
+    *first = tables().queues.get(queue)->cancel(from, flags);
+  });
+}
+
 emu_status queue_completed(emu_queue* queue, uint64_t* value) {
   return guarded([&] { output(value) = tables().queues.get(queue)->completed(); });
 }
 
 emu_status queue_synchronize(emu_queue* queue, uint64_t value, uint64_t timeout_ns) {
-  bool done = false;
-  const emu_status status = guarded([&] { done = tables().queues.get(queue)->wait(value, timeout_ns); });
-  if (status != EMU_OK || done) return status;
-  // Not thrown: polling is no exception.
-  static const Error timeout(EMU_ERROR_TIMEOUT, EMU_SCOPE_COMMAND, "the wait ended before the work did, which goes on",
-                             "wait again");
-  set_last_error(timeout.error);
-  return EMU_ERROR_TIMEOUT;
+  return synchronize([&] { return tables().queues.get(queue)->wait(value, timeout_ns); });
 }
 
 emu_status activity_enable(emu_context* context, int32_t on) {
@@ -416,6 +379,10 @@ const emu_driver_api kApi = {
     power_mode_info, device_set_power_mode,
     firmware_info, firmware_write, firmware_activate, firmware_rollback, device_reset, event_read,
     queue_reset, fault_inject, fault_clear, fault_list,
+    queue_cancel,
+    fence_create, fence_export, fence_import, fence_destroy, fence_value, fence_signal, fence_synchronize,
+    queue_signal_fence, queue_wait_fence,
+    link_info, link_set_up, queue_copy_peer,
 };
 
 } // namespace

@@ -37,6 +37,7 @@ void Context::destroy() {
   }
   tables().queues.erase_if([this](const Queue& queue) { return queue.context.get() == this; });
   tables().programs.erase_if([this](const Program& program) { return program.context.get() == this; });
+  tables().fences.erase_if([this](const Fence& fence) { return fence.context.get() == this; });
   {
     const std::unique_lock lock(mutex_);
     tables().orphans.adopt(std::exchange(buffers_, {}));

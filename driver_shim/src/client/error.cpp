@@ -79,6 +79,9 @@ const char* status_name(int32_t status) {
     case EMU_ERROR_MEMORY_ERROR: return "MEMORY_ERROR";
     case EMU_ERROR_THERMAL_TRIP: return "THERMAL_TRIP";
     case EMU_ERROR_FIRMWARE_CRASH: return "FIRMWARE_CRASH";
+    case EMU_ERROR_CANCELLED: return "CANCELLED";
+    case EMU_ERROR_FENCE_BROKEN: return "FENCE_BROKEN";
+    case EMU_ERROR_LINK_DOWN: return "LINK_DOWN";
   }
   return "UNKNOWN";
 }

@@ -10,6 +10,7 @@
 #include <shared_mutex>
 
 #include "connection.h"
+#include "fence_page.h"
 #include "handles.h"
 #include "ring.h"
 
@@ -28,7 +29,7 @@ struct Buffer {
   uint64_t id;
 };
 
-class Context {
+class Context : public std::enable_shared_from_this<Context> {
  public:
   explicit Context(std::shared_ptr<Device> device); // makes it on the device
   void destroy();
@@ -47,6 +48,7 @@ class Context {
   [[noreturn]] void throw_fault();        // the fault that lost this context
   [[noreturn]] void throw_lost(QueueState state);
 
+  uint64_t peer(Context& other); // the number by which commands of this one name it
   Device& device() { return *device_; }
 
  private:
@@ -54,6 +56,12 @@ class Context {
   uint64_t id_;
   mutable std::shared_mutex mutex_;
   std::map<uintptr_t, Buffer> buffers_; // by address
+  struct Peer {
+    uint64_t id;
+    std::weak_ptr<Context> context;
+  };
+  std::mutex peers_mutex_;
+  std::map<const Context*, Peer> peers_;
 };
 
 struct Program {
@@ -73,6 +81,7 @@ class Queue {
   uint32_t id() const { return id_; }
 
   uint64_t submit(const Command& command, const void* arguments = nullptr, size_t bytes = 0);
+  uint64_t cancel(uint64_t from, uint32_t flags);      // the first that is passed over
   uint64_t completed();                                // throws the fault of the context
   bool wait(uint64_t value, uint64_t timeout_ns);      // false: the time is up
 
@@ -93,8 +102,23 @@ class Queue {
   Mapping ring_;
   std::mutex mutex_; // submission
   uint64_t tail_ = 0;
-  uint64_t submitted_ = 0;
+  std::atomic<uint64_t> submitted_{0};
   std::atomic<uint64_t> ring_again_ns_{0}; // not before
+};
+
+class Fence {
+ public:
+  Fence(std::shared_ptr<Context> context, const emu_fence_token* token); // makes one where there is no token
+
+  const std::shared_ptr<Context> context;
+  uint64_t id;
+  uint64_t value() const { return page().value.load(std::memory_order_acquire); }
+  bool wait(uint64_t value, uint64_t timeout_ns); // false: the time is up
+
+ private:
+  FencePage& page() const { return *static_cast<FencePage*>(page_.get()); }
+
+  Mapping page_;
 };
 
 /* Pinned memory whose context was destroyed: plain memory, until `host_free`. */
@@ -114,6 +138,7 @@ struct Tables {
   Handles<emu_context, Context> contexts{"context"};
   Handles<emu_queue, Queue> queues{"queue"};
   Handles<emu_program, Program> programs{"program"};
+  Handles<emu_fence, Fence> fences{"fence"};
   Orphans orphans;
 };
 Tables& tables();

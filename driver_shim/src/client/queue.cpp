@@ -8,14 +8,9 @@
 
 #include "fork.h"
 #include "objects.h"
+#include "wait.h"
 
 namespace emu::client {
-namespace {
-
-constexpr uint64_t kSpinNs = 60'000;
-constexpr uint64_t kLookAtSocketNs = 10'000'000; // how long a killed emud can go unnoticed by who waits
-
-} // namespace
 
 Queue::Queue(std::shared_ptr<Context> context_, uint32_t kind, int32_t priority) : context(std::move(context_)) {
   Response response = context->request(RequestKind::queue_create, kind, uint32_t(priority));
@@ -41,13 +36,8 @@ Queue::~Queue() {
 }
 
 void Queue::destroy() {
-  uint64_t last;
-  {
-    const std::lock_guard lock(mutex_);
-    last = submitted_;
-  }
   try {
-    wait(last, UINT64_MAX);
+    wait(submitted_, UINT64_MAX);
   } catch (const Error&) {
     // A lost context: its queues can still be destroyed.
   }
@@ -125,6 +115,12 @@ void Queue::make_room(size_t bytes) {
   require_running();
 }
 
+/* Without the lock of submission: who holds it may be waiting for room, which this makes. */
+uint64_t Queue::cancel(uint64_t from, uint32_t flags) {
+  const uint64_t running = (flags & EMU_CANCEL_RUNNING) != 0 ? kCancelRunning : 0;
+  return context->request(RequestKind::queue_cancel, id_ | running, from, submitted_).reply.value;
+}
+
 uint64_t Queue::completed() {
   const uint64_t value = header().completed.load(std::memory_order_acquire);
   if (header().state.load(std::memory_order_acquire) != uint32_t(QueueState::running)) wait(UINT64_MAX, 0);
@@ -150,28 +146,11 @@ bool Queue::wait(uint64_t value, uint64_t timeout_ns) {
 template <typename Done>
 bool Queue::wait_until(const Done& done, uint64_t timeout_ns) {
   const auto running = [&] { return header().state.load(std::memory_order_acquire) == uint32_t(QueueState::running); };
-  if (done()) return true;
-  ring_again();
-  if (timeout_ns == 0 || !running()) return false;
-  const uint64_t start = monotonic_ns();
-  const uint64_t deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
-  for (Spin spin(std::min(kSpinNs, timeout_ns)); spin.again();) {
-    if (done()) return true;
-  }
-  while (running()) {
-    // `completed` moves with every command, and after `head`: whatever `done` looks at.
-    header().waiters.fetch_add(1, std::memory_order_seq_cst);
-    const uint64_t seen = header().completed.load(std::memory_order_seq_cst);
-    const bool now_done = done();
-    const uint64_t now = monotonic_ns();
-    if (!now_done && now < deadline) wait_while(header().completed, seen, std::min(kLookAtSocketNs, deadline - now));
-    header().waiters.fetch_sub(1, std::memory_order_seq_cst);
-    if (now_done || done()) return true;
-    if (monotonic_ns() >= deadline) return false;
-    ring_again();
-    if (context->device().connection.is_lost()) context->throw_lost(QueueState::device_lost);
-  }
-  return done();
+  // `completed` moves with every command, and after `head`: whatever `done` looks at.
+  const Watched watched{header().completed, header().waiters, context->device().connection};
+  const Waited waited = client::wait_until(watched, done, running, [this] { ring_again(); }, timeout_ns);
+  if (waited == Waited::device_lost) context->throw_lost(QueueState::device_lost);
+  return waited == Waited::done;
 }
 
 } // namespace emu::client

@@ -43,8 +43,10 @@ class Context::Quiet {
     ++context_.yielding;
     context_.running[0].lock();
     context_.running[1].lock();
+    context_.visits.lock(); // last: an engine that visits holds `running` of its own context
   }
   ~Quiet() {
+    context_.visits.unlock();
     context_.running[1].unlock();
     context_.running[0].unlock();
     --context_.yielding;
@@ -58,8 +60,9 @@ class Context::Quiet {
 };
 
 Context::Context(Device& device_, uint64_t id_, pid_t owner_, uint64_t number, std::shared_ptr<Quotas> quotas,
-                 uint32_t interface_version)
-    : device(device_), id(id_), owner(owner_), knows_errata(interface_version >= kErrataInterface),
+                 std::shared_ptr<Account> account_, uint32_t interface_version)
+    : device(device_), id(id_), owner(owner_), account(std::move(account_)),
+      knows_errata(interface_version >= kErrataInterface),
       knows_queue_loss(interface_version >= kQueueLossInterface), quotas_(std::move(quotas)),
       itself_(quotas_->contexts, 1),
       window_(device_.memory(), base_of(number), quotas_->mappings) {}
@@ -163,7 +166,7 @@ std::shared_ptr<Queue> Context::queue_create(uint64_t kind, int32_t priority) {
   const std::lock_guard lock(mutex_);
   queues_.insert(std::move(entry));
   if (lost) queue->set_state(QueueState::context_lost); // meanwhile
-  if (stopped) queue->stopped = true;
+  if (stopped) queue->stop();
   return queue;
 }
 
@@ -190,7 +193,7 @@ void Context::queue_destroy(uint64_t id_) {
 void Context::queue_reset(uint64_t id_) {
   const std::shared_ptr<Queue> before = queue(id_);
   if (!before) throw stale("queue", id_);
-  before->stopped = true;
+  before->stop();
   const Quiet quiet(*this);
   std::shared_ptr<Queue> after;
   try {
@@ -203,9 +206,10 @@ void Context::queue_reset(uint64_t id_) {
     const std::lock_guard lock(mutex_);
     queues_.find(id_)->second.queue = after;
     before->destroyed = true;
-    if (stopped) after->stopped = true;
+    if (stopped) after->stop();
   }
   device.replace(before, after);
+  break_signals(*before, after->completed() - before->completed());
   after->take_over();
   emu_event event = new_event(EMU_EVENT_RESET, EMU_OK, EMU_SCOPE_QUEUE);
   event.process = owner;
@@ -233,6 +237,17 @@ emu_error Context::queue_fault(uint64_t id_, uint64_t sequence) const {
                                 static_cast<unsigned long long>(sequence), found->id));
   copy_text(error.mend, "submit again what the work needs");
   return error;
+}
+
+uint64_t Context::queue_cancel(uint64_t id_, uint64_t from, uint64_t to, bool running) {
+  const auto found = queue(id_);
+  if (!found) throw stale("queue", id_);
+  if (to == UINT64_MAX) {
+    throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND, "last command to pass over: expected one, got none");
+  }
+  const uint64_t first = found->cancel(from, to, running);
+  device.ring(); // its engine may be asleep over a wait
+  return first;
 }
 
 emu_memory_info Context::memory_info() const {
@@ -282,6 +297,10 @@ void Context::fail(const emu_error& error) {
     lost = true;
     for (const auto& [id_, open] : queues_) open.queue->set_state(QueueState::context_lost);
   }
+  char why[sizeof(FencePage::cause)];
+  std::snprintf(why, sizeof why, "the fence is broken: a context of process %d, which could signal it, was lost: %.100s", owner,
+                error.cause);
+  break_fences(why);
   emu_event event = new_event(EMU_EVENT_CONTEXT_LOST, emu_status(error.status), emu_scope(error.scope));
   event.process = owner;
   event.context = id;
@@ -291,7 +310,7 @@ void Context::fail(const emu_error& error) {
 void Context::stop() noexcept {
   const std::lock_guard lock(mutex_);
   stopped = true;
-  for (const auto& [id_, open] : queues_) open.queue->stopped = true;
+  for (const auto& [id_, open] : queues_) open.queue->stop();
 }
 
 void Context::overwritten(uint64_t address, uint64_t bytes) noexcept {
@@ -316,11 +335,13 @@ emu_error Context::fault() const {
 
 void Context::end() noexcept {
   std::map<uint64_t, OpenQueue> queues;
+  decltype(fences_) fences;
   stop();
   {
     const Quiet quiet(*this);
     const std::lock_guard lock(mutex_);
     queues.swap(queues_);
+    fences.swap(fences_);
     for (const auto& [id_, open] : queues) open.queue->destroyed = true;
     programs_.clear();
     buffers_.clear();

@@ -12,10 +12,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string_view>
 #include <vector>
 
+#include "account.h"
 #include "descriptor.h"
 #include "emu/driver.h"
+#include "fence.h"
 #include "machine.h"
 #include "memory.h"
 #include "queue.h"
@@ -29,12 +34,13 @@ class Context : public std::enable_shared_from_this<Context> {
  public:
   /* `number` counts the contexts of the client's process, and decides the addresses. Throws Refusal. */
   Context(Device& device, uint64_t id, pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
-          uint32_t interface_version);
+          std::shared_ptr<Account> account, uint32_t interface_version);
   ~Context();
 
   Device& device;
   const uint64_t id;
   const pid_t owner;
+  const std::shared_ptr<Account> account; // of the owner
   const bool knows_errata; // its client works around them
   const bool knows_queue_loss; // its client: kQueueLossInterface
 
@@ -49,10 +55,20 @@ class Context : public std::enable_shared_from_this<Context> {
   void queue_destroy(uint64_t queue);
   void queue_reset(uint64_t queue);
   emu_error queue_fault(uint64_t queue, uint64_t sequence) const; // why it will not be done; EMU_OK: nothing says so
+  uint64_t queue_cancel(uint64_t queue, uint64_t from, uint64_t to, bool running); // the first that is passed over
+  uint64_t fence_hold(const std::optional<Token>& token, Descriptor& page); // of one that is made, where there is none
+  Token fence_export(uint64_t fence, bool may_signal) const;
+  void fence_signal(uint64_t fence, uint64_t value);
+  void fence_destroy(uint64_t fence);
+  Token peer_export();
+  uint64_t peer_import(const Token& token);
   emu_memory_info memory_info() const;
   emu_error fault() const;
   void require_usable() const; // Refusal EMU_ERROR_CONTEXT_LOST after a fault
   void stop() noexcept;
+  void break_fences(std::string_view cause) noexcept; // those that it could signal
+  /* Those that `most` commands of the queue, which will not run, would have signalled. */
+  void break_signals(const Queue& queue, uint64_t most = UINT64_MAX) noexcept;
   void end() noexcept;         // stops, waits for what runs, then gives everything back
 
   // Activity records.
@@ -67,10 +83,13 @@ class Context : public std::enable_shared_from_this<Context> {
   std::atomic<uint64_t> mappings{0}; // moves with each new allocation; engines read it before a command
   std::atomic<bool> lost{false};
   std::atomic<bool> stopped{false}; // nothing of it starts any more, and what runs ends early
-  uint64_t last_served[2] = {0, 0};
   std::shared_ptr<const machine::Program> program(uint64_t id) const;
   std::shared_ptr<const Mapping> buffer(uint64_t id) const;
   std::shared_ptr<Queue> queue(uint64_t id) const;
+  std::shared_ptr<Fence::Hold> fence(uint64_t id) const;
+  std::shared_ptr<Context> peer(uint64_t id) const; // none: it is gone
+  /* Held shared by an engine that copies to or from this context as another one's peer: what it maps stays. */
+  std::shared_mutex visits;
   uint64_t retired(uint64_t queue) const; // where the timeline of a destroyed queue ended; 0 if unknown
   machine::AddressSpace space() const { return window_.space(); }
   void fail(const emu_error& error); // the first one counts
@@ -109,6 +128,9 @@ class Context : public std::enable_shared_from_this<Context> {
   std::map<uint64_t, Buffer> buffers_;
   std::map<uint64_t, OpenQueue> queues_;
   Retired retired_; // others may still wait for what a queue did before it went
+  std::map<uint64_t, std::shared_ptr<Fence::Hold>> fences_;
+  std::map<uint64_t, std::weak_ptr<Context>> peers_;
+  std::optional<Token> peer_token_;
   uint64_t next_id_ = 1;
   emu_error fault_{};
   std::deque<emu_activity> activities_;

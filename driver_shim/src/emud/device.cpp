@@ -16,10 +16,10 @@ std::string in_mib(uint64_t bytes) { return format("%.1f MiB", double(bytes) / (
 
 } // namespace
 
-Device::Device(const Options& options, uint32_t index, std::unique_ptr<Firmware> firmware)
-    : index_(index), node_(options.node(index)), tick_budget_(options.tick_budget),
+Device::Device(const Options& options, uint32_t index_, std::unique_ptr<Firmware> firmware, Board& board)
+    : index(index_), node_(options.node(index_)), tick_budget_(options.tick_budget),
       launch_limit_(options.launch_milliseconds), private_(options.is_private()),
-      stepping_(*options.stepping), firmware_(std::move(firmware)), memory_(options.memory_bytes),
+      stepping_(*options.stepping), firmware_(std::move(firmware)), board_(board), memory_(options.memory_bytes),
       pool_(options.threads), copier_(options.threads), power_(options.power_mode, options.ambient_celsius),
       compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {
   for (const Firmware::Happened& happened : firmware_->boot()) note_firmware(happened);
@@ -30,9 +30,9 @@ Device::~Device() = default;
 emu_device_info Device::info() const {
   emu_device_info info{};
   info.size = sizeof info;
-  info.index = index_;
+  info.index = index;
   copy_text(info.name, "Emulated accelerator");
-  copy_text(info.uuid, format("454d5500-0000-4000-8000-%012x", index_));
+  copy_text(info.uuid, format("454d5500-0000-4000-8000-%012x", index));
   copy_text(info.stepping, stepping_.name);
   copy_text(info.firmware, firmware_->version());
   copy_text(info.driver, EMU_VERSION);
@@ -110,6 +110,18 @@ void Device::set_power_mode(uint64_t index) {
   power_.set_mode(mode.index);
 }
 
+/* Each end of it is told, whichever device was asked; emud outlives both. */
+void Device::link_set_up(Link& link, bool up, pid_t by) {
+  if (link.up.exchange(up) == up) return;
+  const emu_link_info info = link.info();
+  emu_event event = new_event(EMU_EVENT_LINK, up ? EMU_OK : EMU_ERROR_LINK_DOWN, EMU_SCOPE_DEVICE);
+  event.process = by;
+  for (const uint32_t end : info.device) {
+    board_.devices[end]->note(event, format("link %u between the devices %u and %u was taken %s by process %d",
+                                            info.index, info.device[0], info.device[1], up ? "up" : "down", by));
+  }
+}
+
 uint64_t Device::engine_ticks(emu_queue_kind kind) const {
   const std::lock_guard lock(clock_mutex_);
   return engine_ticks_[kind];
@@ -117,12 +129,37 @@ uint64_t Device::engine_ticks(emu_queue_kind kind) const {
 
 Span Device::advance(emu_queue_kind kind, uint64_t ready, const Work& work) {
   const std::lock_guard lock(clock_mutex_);
+  return place(kind, ready, work);
+}
+
+Span Device::advance_with(Device& other, Link* link, emu_queue_kind kind, uint64_t ready, const Work& work) {
+  if (link == nullptr) return advance(kind, ready, work);
+  const std::scoped_lock lock(clock_mutex_, other.clock_mutex_, link->mutex);
+  const bool sends = work.direction == Work::Direction::from_device;
+  Link::Way& way = link->way(sends ? index : other.index);
+  uint64_t& there = other.engine_ticks_[EMU_QUEUE_COPY];
+  const Span span = place(kind, std::max({ready, there, way.free_at}), work);
+  if (span.start == span.end) return span;
+  there = way.free_at = span.end;
+  ++way.copies;
+  way.bytes += work.bytes;
+  way.busy_ticks += work.copy_ticks;
+  Work theirs;
+  theirs.direction = sends ? Work::Direction::to_device : Work::Direction::from_device;
+  theirs.bytes = work.bytes;
+  theirs.copy_ticks = work.copy_ticks;
+  other.count(EMU_QUEUE_COPY, theirs, other.power_.clock());
+  return span;
+}
+
+/* Under the lock of the clock. */
+Span Device::place(emu_queue_kind kind, uint64_t ready, const Work& work) {
   counters_.commands += work.completed ? 1 : 0;
   counters_.launches += work.launch ? 1 : 0;
   // What takes no time (a wait, a timestamp) does not hold the engine until it is ready.
   if (work.cost.ticks + work.copy_ticks == 0) return {ready, ready};
   uint64_t& now = engine_ticks_[kind];
-  // An engine stands still only for a fence: all else that a command follows is on its own engine, and behind it.
+  // An engine stands still only for a fence or a peer: all else that a command follows is on its own engine, behind it.
   const uint64_t waited = ready > now ? ready - now : 0;
   const uint64_t could = std::max(ready, work.found_ticks);
   const uint64_t delay = now > could ? now - could : 0;
@@ -192,7 +229,7 @@ emu_event Device::note(emu_event event, std::string_view text) noexcept {
 
 /* Into the log, and on the timeline of every context that records its commands. */
 void Device::note_firmware(const Firmware::Happened& happened) {
-  log("device %u: %s", index_, happened.text.c_str());
+  log("device %u: %s", index, happened.text.c_str());
   const emu_event event = note(new_event(happened.kind, happened.status, EMU_SCOPE_DEVICE), happened.text);
   emu_activity activity{};
   activity.size = sizeof activity;
@@ -355,12 +392,15 @@ Refusal Device::out_of_memory(uint64_t bytes) const {
 
 std::shared_ptr<Context> Device::context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
                                                 uint32_t interface_version) {
+  auto account = accounts_.of(owner, [this](const Account& one) {
+    return compute_.turns().owes(one) || copy_.turns().owes(one);
+  });
   const std::lock_guard lock(contexts_mutex_);
   if (failure_.status != EMU_OK) {
     throw Refusal(emu_status(failure_.status), EMU_SCOPE_DEVICE, failure_.cause, failure_.mend);
   }
-  auto context =
-      std::make_shared<Context>(*this, next_context_id_, owner, number, std::move(quotas), interface_version);
+  auto context = std::make_shared<Context>(*this, next_context_id_, owner, number, std::move(quotas),
+                                           std::move(account), interface_version);
   contexts_.emplace(next_context_id_++, context);
   return context;
 }
@@ -381,6 +421,11 @@ void Device::replace(const std::shared_ptr<Queue>& before, const std::shared_ptr
 void Device::ring() {
   compute_.ring();
   copy_.ring();
+}
+
+void Device::ring_if_blocked() {
+  compute_.ring_if_blocked();
+  copy_.ring_if_blocked();
 }
 
 void Device::progress(emu_queue_kind kind) {

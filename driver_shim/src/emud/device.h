@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "board.h"
 #include "context.h"
 #include "copier.h"
 #include "emu/driver.h"
@@ -48,9 +49,12 @@ struct Span {
 
 class Device {
  public:
-  Device(const Options& options, uint32_t index, std::unique_ptr<Firmware> firmware); // starts it; throws Refusal
+  /* Starts it; throws Refusal. */
+  Device(const Options& options, uint32_t index, std::unique_ptr<Firmware> firmware, Board& board);
   ~Device();
 
+  const uint32_t index;
+  Board& board() { return board_; }
   PhysicalMemory& memory() { return memory_; }
   machine::Pool& pool() { return pool_; }
   Copier& copier() { return copier_; }
@@ -90,12 +94,17 @@ class Device {
   void detach(const std::shared_ptr<Queue>& queue) noexcept;
   void replace(const std::shared_ptr<Queue>& before, const std::shared_ptr<Queue>& after) noexcept;
   void ring(); // both engines look again
+  void ring_if_blocked(); // those that are asleep over a queue that waits
 
   emu_power_mode power_mode(uint64_t index) const; // throws Refusal
   void set_power_mode(uint64_t index);             // throws Refusal
+  void link_set_up(Link& link, bool up, pid_t by);
 
   /* Places a command that is ready at `ready` on the clock of engine `kind`. */
   Span advance(emu_queue_kind kind, uint64_t ready, const Work& work);
+  /* The same for a copy to or from `other`, which it occupies too; `link` is where they are two. `work.direction` is
+   * as this device sees it. */
+  Span advance_with(Device& other, Link* link, emu_queue_kind kind, uint64_t ready, const Work& work);
   uint64_t engine_ticks(emu_queue_kind kind) const; // where it stands on the clock
   void progress(emu_queue_kind kind); // an engine completed something that the other may wait for
   void count_fault() { ++fault_count_; }
@@ -103,6 +112,7 @@ class Device {
 
  private:
   Engine& engine(emu_queue_kind kind) { return kind == EMU_QUEUE_COPY ? copy_ : compute_; }
+  Span place(emu_queue_kind kind, uint64_t ready, const Work& work);
   void count(emu_queue_kind kind, const Work& work, const CoreClock& clock);
   uint64_t cooling_ticks() const; // throws Refusal
   void cool_down(uint64_t ticks);
@@ -110,7 +120,6 @@ class Device {
   template <typename Operation>
   void firmware_operation(const Operation& operation);
 
-  const uint32_t index_;
   const std::string node_;
   const uint64_t tick_budget_;
   const std::chrono::milliseconds launch_limit_;
@@ -119,6 +128,7 @@ class Device {
   const std::unique_ptr<Firmware> firmware_;
   Events events_;
   Faults faults_;
+  Board& board_;
   PhysicalMemory memory_;
   machine::Pool pool_;
   Copier copier_;
@@ -135,6 +145,7 @@ class Device {
   Power power_; // stands where the compute engine does
   std::atomic<uint64_t> fault_count_{0};
 
+  Accounts accounts_;
   Engine compute_; // last: their threads use all of the above
   Engine copy_;
 };

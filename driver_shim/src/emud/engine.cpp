@@ -30,7 +30,7 @@ bool watch(int epoll, int fd) {
 
 Engine::Engine(Device& device, emu_queue_kind kind)
     : device_(device), kind_(kind), epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), turns_(kind) {
   if (!epoll_ || !bell_ || !watch(epoll_.get(), bell_.get())) {
     throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_DEVICE, format("an engine cannot start: %s", std::strerror(errno)));
   }
@@ -126,12 +126,14 @@ bool Engine::refresh() {
 Queue* Engine::next() {
   Queue* best = nullptr;
   const auto rank = [this](const Queue& queue) {
-    return std::tuple(queue.context->last_served[kind_], queue.priority, queue.last_served);
+    const Account& client = *queue.context->account;
+    return std::tuple(turns_.start(client), client.last_served[kind_], queue.priority, queue.last_served);
   };
   blocked_ = false;
   for (const auto& queue : queues_) {
     if (ready(*queue) && (best == nullptr || rank(*queue) < rank(*best))) best = queue.get();
   }
+  if (best == nullptr) turns_.idle();
   return best;
 }
 
@@ -146,7 +148,7 @@ bool Engine::ready(Queue& queue) {
     case Queue::Head::malformed: return true;
     case Queue::Head::ready: break;
   }
-  if (!wait_is_over(queue)) {
+  if (!queue.cancelled() && !wait_is_over(queue)) {
     blocked_ = true;
     return false;
   }
@@ -161,8 +163,8 @@ void Engine::serve(Queue& queue) {
   // What was allocated before the command was submitted is seen by it; the order of the two went
   // through the client's process, which the language knows nothing of.
   (void)context.mappings.load(std::memory_order_acquire);
-  queue.last_served = context.last_served[kind_] = ++served_;
-  execute(device_, queue);
+  queue.last_served = context.account->last_served[kind_] = ++served_;
+  turns_.serve(*context.account, execute(device_, queue));
   device_.progress(kind_);
 }
 

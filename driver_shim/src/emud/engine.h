@@ -1,9 +1,9 @@
 /* An engine: the thread that takes commands from the rings of its kind and runs them.
  *
- * It serves contexts in turn, within a context the queue of the lowest priority number,
- * and equal queues in turn. A queue that waits for another does not hold it up. After
- * its last command it looks on for a short while and then sleeps (ring.h says how it is
- * woken). */
+ * It shares device time between client processes (account.h). Within one, whatever its
+ * contexts, it serves the queue of the lowest priority number, and equal queues in turn. A
+ * queue that waits for another does not hold it up. After its last command it looks on for
+ * a short while and then sleeps (ring.h says how it is woken). */
 #ifndef EMU_ENGINE_H
 #define EMU_ENGINE_H
 
@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "account.h"
 #include "descriptor.h"
 #include "queue.h"
 
@@ -31,6 +32,7 @@ class Engine {
   void ring();            // look again, if asleep
   void ring_if_blocked(); // the same, if asleep over a queue that waits for another
   void stop();            // after the command that runs
+  const Turns& turns() const { return turns_; }
 
  private:
   void loop();
@@ -59,6 +61,7 @@ class Engine {
   std::vector<std::shared_ptr<Queue>> queues_;
   uint64_t seen_generation_ = 0;
   uint64_t served_ = 0;
+  Turns turns_;
   bool blocked_ = false;
 
   std::thread thread_;

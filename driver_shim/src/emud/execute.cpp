@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <shared_mutex>
 #include <span>
 #include <string_view>
 
@@ -26,8 +27,24 @@ struct CommandFault {
   emu_scope scope = EMU_SCOPE_CONTEXT;
 };
 
-/* Whoever waits for the command is gone, or is told that the context or device is. */
-CommandFault stopped() { return {EMU_ERROR_CONTEXT_LOST, 0, "the context was ended"}; }
+/* The command is cancelled; or whoever waits for it is gone, or is told that the context or device is. */
+CommandFault stopped() { return {EMU_ERROR_CONTEXT_LOST, 0, "the command was ended early"}; }
+
+emu_activity_kind activity_kind(CommandKind kind) {
+  switch (kind) {
+    case CommandKind::launch: return EMU_ACTIVITY_LAUNCH;
+    case CommandKind::copy_to_device: return EMU_ACTIVITY_COPY_TO_DEVICE;
+    case CommandKind::copy_from_device: return EMU_ACTIVITY_COPY_FROM_DEVICE;
+    case CommandKind::copy_on_device: return EMU_ACTIVITY_COPY_ON_DEVICE;
+    case CommandKind::fill: return EMU_ACTIVITY_FILL;
+    case CommandKind::wait: return EMU_ACTIVITY_WAIT;
+    case CommandKind::timestamp: return EMU_ACTIVITY_TIMESTAMP;
+    case CommandKind::signal_fence: return EMU_ACTIVITY_SIGNAL;
+    case CommandKind::wait_fence: return EMU_ACTIVITY_WAIT;
+    case CommandKind::copy_peer: return EMU_ACTIVITY_COPY_PEER;
+  }
+  return EMU_ACTIVITY_FAULT;
+}
 
 CommandFault illegal(std::string cause) { return {EMU_ERROR_ILLEGAL_COMMAND, 0, std::move(cause)}; }
 
@@ -76,11 +93,6 @@ std::shared_ptr<Queue> awaited_by(Queue& queue) {
   return awaited;
 }
 
-uint32_t activity_kind(uint32_t command) {
-  return CommandKind(command) == CommandKind::timestamp ? uint32_t(EMU_ACTIVITY_TIMESTAMP) : command;
-}
-static_assert(int(CommandKind::launch) == EMU_ACTIVITY_LAUNCH && int(CommandKind::wait) == EMU_ACTIVITY_WAIT);
-
 /* One run of the command at a queue's head. */
 class Execution : machine::BitErrorCorrection {
  public:
@@ -88,6 +100,7 @@ class Execution : machine::BitErrorCorrection {
       : device_(device), queue_(queue), context_(*queue.context), command_(queue.command()), space_(context_.space()),
         ready_(queue.ready_ticks()) {
     space_.correction = this;
+    activity.kind = activity_kind(CommandKind(command_.kind));
   }
 
   void run() {
@@ -101,13 +114,24 @@ class Execution : machine::BitErrorCorrection {
       case CommandKind::fill: return fill();
       case CommandKind::wait: return wait();
       case CommandKind::timestamp: return timestamp();
+      case CommandKind::signal_fence: return signal_fence();
+      case CommandKind::wait_fence: return wait_fence();
+      case CommandKind::copy_peer: return copy_peer();
     }
-    throw illegal(format("kind of a command: expected 1 to 7, got %u", command_.kind));
+    throw illegal(format("kind of a command: expected 1 to 10, got %u", command_.kind));
+  }
+
+  /* Nobody who waits for a signal that is taken back hangs. */
+  void pass_over() {
+    if (CommandKind(command_.kind) == CommandKind::signal_fence) signal_fence();
   }
 
   emu_activity activity{};
   Work work;
-  uint64_t ready() const { return ready_; }
+  Span advance() const {
+    if (peer_) return device_.advance_with(peer_->device, link_, queue_.kind, ready_, work);
+    return device_.advance(queue_.kind, ready_, work);
+  }
 
   void slow_down() {
     if (work.factor == 1) return;
@@ -123,13 +147,13 @@ class Execution : machine::BitErrorCorrection {
   /* That it has found, into the log and the counters; `error` gets the address of one that ended it. */
   void report_bit_errors(emu_error& error) {
     if (corrected_ != 0) {
-      device_.memory().count_errors(corrected_, 0);
+      read_->device.memory().count_errors(corrected_, 0);
       note(EMU_OK, EMU_SCOPE_COMMAND, "%llu bit errors were corrected", corrected_);
     }
     if (error.status != EMU_ERROR_MEMORY_ERROR) return;
-    device_.memory().count_errors(0, 1);
+    read_->device.memory().count_errors(0, 1);
     const uint64_t page = error.address & ~((uint64_t(1) << space_.page_shift) - 1);
-    const Faults::BitErrors found = device_.faults().read(context_.id, page, uint64_t(1) << space_.page_shift);
+    const Faults::BitErrors found = bit_errors(page);
     if (found.uncorrected) error.address = found.address;
   }
 
@@ -137,11 +161,10 @@ class Execution : machine::BitErrorCorrection {
   /* What was injected for this command. */
   void strike() {
     const Faults::Strike struck =
-        device_.faults().strike({context_.owner, queue_.id, activity_kind(command_.kind)});
+        device_.faults().strike({context_.owner, queue_.id, activity.kind});
     work.factor = struck.factor;
     if (struck.slowed_by != 0) note(EMU_OK, EMU_SCOPE_COMMAND, "fault %llu makes commands slow", struck.slowed_by);
     if (struck.kind == 0) return;
-    activity.kind = activity_kind(command_.kind);
     if (CommandKind(command_.kind) == CommandKind::launch) {
       const auto program = context_.program(command_.target);
       if (program) copy_text(activity.program, machine::name(*program));
@@ -168,6 +191,7 @@ class Execution : machine::BitErrorCorrection {
       case CommandKind::copy_on_device:
       case CommandKind::fill: return command_.target;
       case CommandKind::copy_from_device: return command_.source;
+      case CommandKind::copy_peer: return command_.grid[0] != 0 ? command_.target : command_.source;
       default: return 0;
     }
   }
@@ -177,23 +201,28 @@ class Execution : machine::BitErrorCorrection {
     work.launch = true;
     const auto deadline = std::chrono::steady_clock::now() + device_.launch_limit();
     while (std::chrono::steady_clock::now() < deadline) {
-      if (queue_.stopped) throw stopped();
+      if (queue_.ending) throw stopped();
       usleep(kHangLookUs);
     }
     throw timed_out("the launch hangs");
   }
 
+  emu_scope scope_of_queue() const { return context_.knows_queue_loss ? EMU_SCOPE_QUEUE : EMU_SCOPE_CONTEXT; }
+
   CommandFault timed_out(std::string cause) const {
     cause += format(": %g seconds", double(device_.launch_limit().count()) / 1000);
-    return {EMU_ERROR_LAUNCH_TIMEOUT, 0, std::move(cause),
-            context_.knows_queue_loss ? EMU_SCOPE_QUEUE : EMU_SCOPE_CONTEXT};
+    return {EMU_ERROR_LAUNCH_TIMEOUT, 0, std::move(cause), scope_of_queue()};
+  }
+
+  Faults::BitErrors bit_errors(uint64_t page) {
+    return read_->device.faults().read(read_->id, page, uint64_t(1) << space_.page_shift);
   }
 
   bool correct(uint64_t page) noexcept override {
-    const uint64_t start = space_.base + (page << space_.page_shift);
-    const Faults::BitErrors found = device_.faults().read(context_.id, start, uint64_t(1) << space_.page_shift);
+    const uint64_t start = read_->space().base + (page << space_.page_shift);
+    const Faults::BitErrors found = bit_errors(start);
     if (found.uncorrected) return false;
-    context_.mend(start);
+    read_->mend(start);
     corrected_ += found.corrected;
     return true;
   }
@@ -210,7 +239,6 @@ class Execution : machine::BitErrorCorrection {
   }
 
   void launch() {
-    activity.kind = EMU_ACTIVITY_LAUNCH;
     std::memcpy(activity.grid, command_.grid, sizeof activity.grid);
     const auto program = context_.program(command_.target);
     if (!program) throw illegal("the command launches a program that is not loaded");
@@ -226,7 +254,7 @@ class Execution : machine::BitErrorCorrection {
     if (arguments.size() > bytes && arguments.size() <= whole_granules(bytes)) arguments = arguments.first(bytes);
     work.launch = true;
     const machine::Limits limits{device_.tick_budget(), std::chrono::steady_clock::now() + device_.launch_limit(),
-                                 &queue_.stopped};
+                                 &queue_.ending};
     machine::Fault fault;
     const bool ok = machine::run(*program, space_, command_.grid, arguments, limits, device_.pool(),
                                  work.cost, fault);
@@ -245,31 +273,33 @@ class Execution : machine::BitErrorCorrection {
     return std::span<const std::byte>(fetched).first(arguments.size());
   }
 
-  void copied(emu_activity_kind kind, Work::Direction direction) {
-    activity.kind = kind;
+  uint64_t ticks_of(uint64_t bytes) const { return link_ != nullptr ? link_->ticks(bytes) : copy_ticks(bytes); }
+
+  void copied(Work::Direction direction) {
     activity.bytes = command_.length;
     work.direction = direction;
-    work.copy_ticks = copy_ticks(command_.length);
+    work.copy_ticks = ticks_of(command_.length);
   }
 
-  /* Of the bytes that were to be moved; fewer when the context was ended meanwhile. */
+  /* Of the bytes that were to be moved; fewer when it was ended early. */
   void moved(uint64_t bytes) {
     work.bytes = bytes;
     if (bytes == command_.length) return;
-    work.copy_ticks = copy_ticks(bytes);
+    work.copy_ticks = ticks_of(bytes);
     throw stopped();
   }
 
-  void overwritten() {
-    if (device_.faults().armed()) context_.overwritten(command_.target, command_.length);
+  void overwritten() { overwritten(context_); }
+  void overwritten(Context& target) {
+    if (target.device.faults().armed()) target.overwritten(command_.target, command_.length);
   }
 
   void copy(std::byte* to, const std::byte* from) {
-    moved(device_.copier().copy(to, from, command_.length, queue_.stopped));
+    moved(device_.copier().copy(to, from, command_.length, queue_.ending));
   }
 
   void copy_to_device() {
-    copied(EMU_ACTIVITY_COPY_TO_DEVICE, Work::Direction::to_device);
+    copied(Work::Direction::to_device);
     std::shared_ptr<const Mapping> held;
     const std::byte* from = pinned(context_, command_.source, command_.offset, command_.length, held);
     copy(range(space_, command_.target, command_.length, machine::kPageWrite), from);
@@ -277,14 +307,14 @@ class Execution : machine::BitErrorCorrection {
   }
 
   void copy_from_device() {
-    copied(EMU_ACTIVITY_COPY_FROM_DEVICE, Work::Direction::from_device);
+    copied(Work::Direction::from_device);
     std::shared_ptr<const Mapping> held;
     std::byte* to = pinned(context_, command_.target, command_.offset, command_.length, held);
     copy(to, range(space_, command_.source, command_.length, machine::kPageRead));
   }
 
   void copy_on_device() {
-    copied(EMU_ACTIVITY_COPY_ON_DEVICE, Work::Direction::on_device);
+    copied(Work::Direction::on_device);
     std::byte* to = range(space_, command_.target, command_.length, machine::kPageWrite);
     const std::byte* from = range(space_, command_.source, command_.length, machine::kPageRead);
     if (to < from + command_.length && from < to + command_.length) {
@@ -297,14 +327,13 @@ class Execution : machine::BitErrorCorrection {
   }
 
   void fill() {
-    copied(EMU_ACTIVITY_FILL, Work::Direction::on_device);
+    copied(Work::Direction::on_device);
     std::byte* to = range(space_, command_.target, command_.length, machine::kPageWrite);
-    moved(device_.copier().fill(to, uint8_t(command_.source), command_.length, queue_.stopped));
+    moved(device_.copier().fill(to, uint8_t(command_.source), command_.length, queue_.ending));
     overwritten();
   }
 
   void wait() {
-    activity.kind = EMU_ACTIVITY_WAIT;
     const auto awaited = awaited_by(queue_);
     const uint64_t reached = awaited ? awaited->completed() : context_.retired(command_.target);
     if (awaited && (reached < command_.source ? awaited->is_lost() : awaited->was_given_up(command_.source))) {
@@ -312,7 +341,7 @@ class Execution : machine::BitErrorCorrection {
                          format("the command waits for command %llu of queue %u, which will not be done: that queue "
                                 "was lost, or was reset",
                                 static_cast<unsigned long long>(command_.source), awaited->id),
-                         context_.knows_queue_loss ? EMU_SCOPE_QUEUE : EMU_SCOPE_CONTEXT};
+                         scope_of_queue()};
     }
     if (reached < command_.source) {
       throw illegal("the command waits for a value that its queue will never reach: the queue was destroyed, or is "
@@ -322,7 +351,6 @@ class Execution : machine::BitErrorCorrection {
   }
 
   void timestamp() {
-    activity.kind = EMU_ACTIVITY_TIMESTAMP;
     std::shared_ptr<const Mapping> held;
     std::byte* to = pinned(context_, command_.target, command_.offset, sizeof(emu_timestamp), held);
     if (command_.offset % alignof(emu_timestamp) != 0) throw illegal("a timestamp has to be 8-byte aligned");
@@ -330,19 +358,79 @@ class Execution : machine::BitErrorCorrection {
     std::memcpy(to, &now, sizeof now);
   }
 
+  void signal_fence() {
+    const auto hold = context_.fence(command_.target);
+    if (!hold) throw illegal("the command signals a fence that its context does not hold");
+    if (!hold->may_signal) throw illegal("the command signals a fence that its context may only wait for");
+    hold->fence->signal(command_.source, ready_);
+  }
+
+  void wait_fence() {
+    const auto hold = context_.fence(command_.target);
+    if (!hold) throw illegal("the command waits for a fence that its context does not hold");
+    const Fence& fence = *hold->fence;
+    if (fence.value() < command_.source) {
+      throw CommandFault{EMU_ERROR_FENCE_BROKEN, 0, fence.cause(), scope_of_queue()};
+    }
+    ready_ = std::max(ready_, fence.ticks(command_.source));
+  }
+
+  void copy_peer() {
+    peer_ = context_.peer(command_.offset);
+    if (!peer_) throw illegal("the command names a peer context that is gone");
+    const bool pulls = command_.grid[0] != 0;
+    if (&peer_->device == &device_) {
+      copied(Work::Direction::on_device);
+    } else {
+      link_ = link_to(peer_->device);
+      copied(pulls ? Work::Direction::to_device : Work::Direction::from_device);
+    }
+    const std::shared_lock visit(peer_->visits);
+    if (peer_->stopped || peer_->lost) {
+      work.copy_ticks = 0;
+      throw illegal("the command names a peer context that was lost or destroyed");
+    }
+    (void)peer_->mappings.load(std::memory_order_acquire); // as the engine does for the queue's own
+    machine::AddressSpace theirs = peer_->space();
+    theirs.correction = this;
+    if (pulls) read_ = peer_.get();
+    const machine::AddressSpace &source = pulls ? theirs : space_, &target = pulls ? space_ : theirs;
+    std::byte* to = range(target, command_.target, command_.length, machine::kPageWrite);
+    copy(to, range(source, command_.source, command_.length, machine::kPageRead));
+    overwritten(pulls ? context_ : *peer_);
+  }
+
+  Link* link_to(const Device& other) {
+    Link* const link = device_.board().links.between(device_.index, other.index);
+    if (link == nullptr) throw illegal(format("no link joins the devices %u and %u", device_.index, other.index));
+    if (!link->up) {
+      ++link->errors;
+      throw CommandFault{EMU_ERROR_LINK_DOWN, 0,
+                         format("link %u between the devices %u and %u is down", link->index(), device_.index,
+                                other.index),
+                         scope_of_queue()};
+    }
+    return link;
+  }
+
   Device& device_;
   Queue& queue_;
   Context& context_;
   const Command& command_;
   machine::AddressSpace space_;
+  Context* read_ = &context_; // whose memory the command reads
   uint64_t ready_;
   std::atomic<uint64_t> corrected_{0};
+  std::shared_ptr<Context> peer_; // of a copy to or from another context
+  Link* link_ = nullptr;          // that it takes
 };
 
 const char* mend_of(emu_status status) {
   switch (status) {
     case EMU_ERROR_PAGE_FAULT: return "check the addresses and sizes that the command was given";
     case EMU_ERROR_OUT_OF_BOUNDS: return "check the indices that the program was given";
+    case EMU_ERROR_FENCE_BROKEN: return "reset the queue, and make a new fence with processes that are there";
+    case EMU_ERROR_LINK_DOWN: return "reset the queue, and copy through the host or over another device";
     case EMU_ERROR_BUDGET: return "split the work over several launches";
     case EMU_ERROR_LAUNCH_TIMEOUT: return about(EMU_FAULT_HANG).recovery;
     case EMU_ERROR_MEMORY_ERROR: return about(EMU_FAULT_BIT_UNCORRECTED).recovery;
@@ -373,6 +461,10 @@ emu_error error_of(emu_status status, emu_scope scope, uint64_t address, std::st
 
 bool wait_is_over(Queue& queue) {
   const Command& command = queue.command();
+  if (CommandKind(command.kind) == CommandKind::wait_fence) {
+    const auto hold = queue.context->fence(command.target);
+    return !hold || hold->fence->is_over(command.source);
+  }
   if (CommandKind(command.kind) != CommandKind::wait) return true;
   const auto awaited = awaited_by(queue);
   return !awaited || awaited.get() == &queue || awaited->is_lost() || awaited->completed() >= command.source;
@@ -384,7 +476,9 @@ namespace {
 void lose(Device& device, Queue& queue, const emu_error& error) {
   switch (emu_scope(error.scope)) {
     case EMU_SCOPE_COMMAND:
-    case EMU_SCOPE_QUEUE: return queue.lose(error);
+    case EMU_SCOPE_QUEUE:
+      queue.lose(error);
+      return queue.context->break_signals(queue);
     case EMU_SCOPE_CONTEXT: return queue.context->fail(error);
     case EMU_SCOPE_DEVICE:
     case EMU_SCOPE_HOST: break;
@@ -399,7 +493,7 @@ void lose(Device& device, Queue& queue, const emu_error& error) {
 
 } // namespace
 
-void execute(Device& device, Queue& queue) {
+uint64_t execute(Device& device, Queue& queue) {
   Context& context = *queue.context;
   Execution execution(device, queue);
   emu_activity& activity = execution.activity;
@@ -409,8 +503,10 @@ void execute(Device& device, Queue& queue) {
     execution.work.delay_ns = since(submitted, activity.start_ns);
   }
   emu_error error{};
+  bool cancelled = queue.malformed().empty() && !queue.claim();
   try {
-    execution.run();
+    if (cancelled) execution.pass_over();
+    else execution.run();
   } catch (const CommandFault& fault) {
     error = error_of(fault.status, fault.scope, fault.address, fault.cause, queue, activity);
   } catch (const std::bad_alloc&) {
@@ -418,14 +514,20 @@ void execute(Device& device, Queue& queue) {
   }
   execution.slow_down();
   execution.report_bit_errors(error);
-  const bool ended = error.status == EMU_ERROR_CONTEXT_LOST;
+  const bool early = error.status == EMU_ERROR_CONTEXT_LOST;
+  const bool ended = early && (context.stopped || queue.stopped);
+  if (early && !ended) {
+    cancelled = true;
+    error.status = EMU_OK;
+  }
   execution.work.completed = !ended;
-  const Span span = device.advance(queue.kind, execution.ready(), execution.work);
-  if (ended) return;
+  const Span span = execution.advance();
+  const uint64_t ticks = span.end - span.start;
+  if (ended) return ticks;
   if (context.recording) {
     activity.size = sizeof activity;
     activity.queue = queue.id;
-    activity.status = error.status;
+    activity.status = error.status == EMU_OK && cancelled ? int32_t(EMU_ERROR_CANCELLED) : error.status;
     activity.command = queue.sequence();
     activity.correlation = queue.command().correlation;
     activity.start_ticks = span.start;
@@ -446,6 +548,7 @@ void execute(Device& device, Queue& queue) {
     device.note(event, error.cause);
     lose(device, queue, error);
   }
+  return ticks;
 }
 
 } // namespace emu

@@ -6,12 +6,12 @@
 
 namespace emu {
 
-/* False while the command at the head of the queue waits for another queue. */
+/* False while the command at the head of the queue waits for another queue or a fence. */
 bool wait_is_over(Queue& queue);
 
-/* Runs the command at the head of the queue and completes it; a fault loses the context.
- * The caller holds the context's `running` of this engine. */
-void execute(Device& device, Queue& queue);
+/* Runs the command at the head of the queue and completes it; a fault loses the context. Gives the device time that it
+ * took. The caller holds the context's `running` of this engine. */
+uint64_t execute(Device& device, Queue& queue);
 
 } // namespace emu
 

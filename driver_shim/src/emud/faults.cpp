@@ -14,7 +14,8 @@ Refusal bad(const std::string& cause) {
 }
 
 bool is_command(uint32_t kind) {
-  return (kind >= EMU_ACTIVITY_LAUNCH && kind <= EMU_ACTIVITY_WAIT) || kind == EMU_ACTIVITY_TIMESTAMP;
+  return (kind >= EMU_ACTIVITY_LAUNCH && kind <= EMU_ACTIVITY_WAIT) ||
+         (kind >= EMU_ACTIVITY_TIMESTAMP && kind <= EMU_ACTIVITY_COPY_PEER);
 }
 
 } // namespace

@@ -48,7 +48,6 @@ Queue::Queue(const Queue& before)
       given_up_(before.given_up_), head_(before.head_) {
   const uint64_t waiting = available();
   const uint64_t done = before.completed();
-  const std::byte* ring = static_cast<const std::byte*>(ring_->memory.get()) + kRingDataOffset;
   uint64_t count = 0;
   const auto refuse = [] {
     throw Refusal(EMU_ERROR_ILLEGAL_COMMAND, EMU_SCOPE_CONTEXT, "the ring of the queue holds what are no commands",
@@ -57,9 +56,7 @@ Queue::Queue(const Queue& before)
   if (waiting > constants::kRingBytes) refuse();
   for (const uint64_t end = head_ + waiting; head_ != end; ++count) {
     Command command;
-    if (end - head_ < sizeof command) refuse();
-    copy_out(ring, head_, &command, sizeof command);
-    if (command.bytes < sizeof command || command.bytes > end - head_ || command.bytes % kCommandGranule != 0) refuse();
+    if (!command_at(head_, end, command)) refuse();
     head_ += command.bytes;
   }
   completed_ = done + count;
@@ -70,6 +67,12 @@ Queue::Queue(const Queue& before)
     given_up_.erase(given_up_.begin());
   }
   given_up_.emplace_back(done + 1, done + count);
+}
+
+bool Queue::command_at(uint64_t at, uint64_t end, Command& out) const {
+  if (end - at < sizeof out) return false;
+  copy_out(static_cast<const std::byte*>(ring_->memory.get()) + kRingDataOffset, at, &out, sizeof out);
+  return out.bytes >= sizeof out && out.bytes <= end - at && out.bytes % kCommandGranule == 0;
 }
 
 void Queue::take_over() noexcept {
@@ -129,6 +132,51 @@ Queue::Head Queue::peek() {
 
 std::span<const std::byte> Queue::arguments() const {
   return {arguments_.data(), command_.bytes - sizeof(Command)};
+}
+
+bool Queue::is_cancelled(uint64_t sequence) const {
+  return std::any_of(cancelled_.begin(), cancelled_.begin() + ptrdiff_t(ranges_),
+                     [=](const Range& range) { return range.from <= sequence && sequence <= range.to; });
+}
+
+bool Queue::cancelled() {
+  if (sequence() > cancelled_to_) return false;
+  const std::lock_guard lock(cancel_mutex_);
+  return is_cancelled(sequence());
+}
+
+bool Queue::claim() {
+  const std::lock_guard lock(cancel_mutex_);
+  if (is_cancelled(sequence())) return false;
+  started_ = sequence();
+  ending = false; // an end that was meant for the command before is not meant for this one
+  if (stopped) ending = true;
+  return true;
+}
+
+uint64_t Queue::cancel(uint64_t from, uint64_t to, bool running) {
+  const std::lock_guard lock(cancel_mutex_);
+  const uint64_t done = completed();
+  if (running && started_ > done && from <= started_ && started_ <= to) ending = true;
+  const uint64_t first = std::max(from, std::max(started_, done) + 1);
+  if (first > to) return to + 1;
+  // What is past is forgotten, and what meets the new range becomes one with it.
+  Range wanted{first, to};
+  const auto end = std::remove_if(cancelled_.begin(), cancelled_.begin() + ptrdiff_t(ranges_), [&](const Range& range) {
+    if (range.to <= done) return true;
+    if (range.to + 1 < wanted.from || wanted.to + 1 < range.from) return false;
+    wanted = {std::min(range.from, wanted.from), std::max(range.to, wanted.to)};
+    return true;
+  });
+  ranges_ = size_t(end - cancelled_.begin());
+  if (ranges_ == cancelled_.size()) {
+    throw Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND,
+                  format("commands to pass over: expected at most %zu ranges of a queue, got one more", ranges_),
+                  "wait until the queue is past those before");
+  }
+  cancelled_[ranges_++] = wanted;
+  cancelled_to_ = std::max(cancelled_to_.load(), to);
+  return first;
 }
 
 void Queue::complete(uint64_t end_ticks) {

@@ -48,6 +48,8 @@ class Queue {
   std::span<const std::byte> arguments() const;   // of the command that was peeked
   std::string_view malformed() const { return malformed_; } // why, or ""
   uint64_t sequence() const { return completed_.load(std::memory_order_relaxed) + 1; }
+  bool claim();     // starts the command at the head; false: it is to be passed over
+  bool cancelled(); // that claim() would say so
   void complete(uint64_t end_ticks);
   void set_sleeping(bool sleeping) {
     if (sleeping || !deaf_) header().sleeping.store(sleeping, std::memory_order_seq_cst);
@@ -60,6 +62,15 @@ class Queue {
   uint64_t last_served = 0;
   std::optional<uint64_t> found_ticks; // where its engine stood when it found this command ready to start
 
+  /* Of the commands that are not done, the first ones, while its engine runs none of them. */
+  template <typename Each>
+  void for_waiting(uint64_t most, const Each& each) const {
+    const uint64_t waiting = available(), end = head_ + waiting;
+    if (waiting > ring_bytes()) return;
+    Command command;
+    for (uint64_t at = head_; most > 0 && command_at(at, end, command); at += command.bytes, --most) each(command);
+  }
+
   // Any thread.
   uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
   uint64_t end_ticks(uint64_t sequence) const;    // when a completed command ended, on the device clock
@@ -67,18 +78,33 @@ class Queue {
   void set_state(QueueState state);               // tells the client, and wakes it
   std::atomic<bool> destroyed{false};
   std::atomic<bool> stopped{false};  // what runs ends early, and no result of it is told
+  std::atomic<bool> ending{false};   // what runs ends early, for that or because it is cancelled
+  void stop() {
+    stopped = true;
+    ending = true;
+  }
   void lose(const emu_error& error); // by its own command
   bool is_lost() const { return lost_.load(std::memory_order_acquire); }
   emu_error fault() const;           // that it was lost by
   bool was_given_up(uint64_t sequence) const;
+  /* Commands from `from` to `to` that have not started are passed over; one that runs is ended too where `running` says
+   * so. The first that is passed over, or to + 1. Throws Refusal. */
+  uint64_t cancel(uint64_t from, uint64_t to, bool running);
 
  private:
+  struct Range {
+    uint64_t from, to; // sequence numbers
+  };
+
+  bool is_cancelled(uint64_t sequence) const;
   struct Ring {
     Descriptor fd, doorbell;
     Mapping memory;
   };
   RingHeader& header() const { return *static_cast<RingHeader*>(ring_->memory.get()); }
   uint64_t available() const; // bytes past head
+  /* What lies at byte `at` of the stream, which goes to `end`; false: no command. */
+  bool command_at(uint64_t at, uint64_t end, Command& out) const;
 
   std::shared_ptr<Ring> ring_;
   std::vector<std::pair<uint64_t, uint64_t>> given_up_; // first and last of each time; never changed
@@ -91,6 +117,11 @@ class Queue {
   uint32_t rings_ = 0; // when it went deaf
   std::atomic<uint64_t> completed_{0};
   std::array<std::atomic<uint64_t>, 256> end_ticks_{}; // of the last commands, by sequence number
+  std::mutex cancel_mutex_; // what follows to started_
+  std::array<Range, 16> cancelled_{};
+  size_t ranges_ = 0;
+  uint64_t started_ = 0; // the last command that was, as a sequence number
+  std::atomic<uint64_t> cancelled_to_{0}; // highest of them all
   Command command_{};
   alignas(16) std::array<std::byte, kMaxArguments> arguments_;
   char malformed_[160] = ""; // no string: the engine's thread has nobody to tell that there is no memory for it

@@ -90,15 +90,16 @@ struct Bounds {
   Bound programs{"programs", constants::kClientPrograms, constants::kAllPrograms};
   Bound program_bytes{"bytes of programs", constants::kClientProgramBytes, constants::kAllProgramBytes};
   Bound queues{"queues", constants::kClientQueues, constants::kAllQueues};
+  Bound fences{"fences", constants::kClientFences, constants::kAllFences};
 };
 
 struct Quotas {
   explicit Quotas(Bounds& bounds)
       : connections(bounds.connections), contexts(bounds.contexts), mappings(bounds.mappings),
         registered_bytes(bounds.registered_bytes), programs(bounds.programs), program_bytes(bounds.program_bytes),
-        queues(bounds.queues) {}
+        queues(bounds.queues), fences(bounds.fences) {}
 
-  Quota connections, contexts, mappings, registered_bytes, programs, program_bytes, queues;
+  Quota connections, contexts, mappings, registered_bytes, programs, program_bytes, queues, fences;
 };
 
 /* The clients that hold something. Not locked. */

@@ -37,9 +37,11 @@ pid_t peer_of(int socket) {
 Server::Server(const Options& options, Descriptor signals, std::vector<Node> nodes,
                std::vector<std::unique_ptr<Firmware>> firmware)
     : options_(options), signals_(std::move(signals)), epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      session_ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), spare_(open_spare()), nodes_(std::move(nodes)) {
+      session_ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), spare_(open_spare()), nodes_(std::move(nodes)),
+      board_(options.devices) {
   for (uint32_t index = 0; index < options_.devices; ++index) {
-    devices_.push_back(std::make_unique<Device>(options_, index, std::move(firmware[index])));
+    devices_.push_back(std::make_unique<Device>(options_, index, std::move(firmware[index]), board_));
+    board_.devices.push_back(devices_.back().get());
   }
   watch(signals_.get(), EPOLLIN);
   watch(session_ended_.get(), EPOLLIN);

@@ -39,6 +39,7 @@ class Server {
   Descriptor client_process_; // pidfd of a private emud's client, where the kernel has them
   std::vector<Node> nodes_;
   Clients clients_;
+  Board board_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::list<Session> sessions_; // last: their threads use the devices
 };

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 #include <system_error>
+#include <tuple>
 
 #include "entry.h"
 #include "log.h"
@@ -56,6 +57,16 @@ constexpr Shape kShapes[kRequestKinds + 1] = {
     {false, false, false, true, 1},  // fault_inject
     {false, false, true, false, 0},  // fault_clear
     {false, false, true, false, 0},  // fault_list
+    {true, true, true, true, 0},     // queue_cancel
+    {true, false, false, false, 0},  // fence_create
+    {true, true, true, false, 0},    // fence_export
+    {true, true, true, false, 0},    // fence_import
+    {true, true, false, false, 0},   // fence_destroy
+    {true, true, true, false, 0},    // fence_signal
+    {false, false, true, false, 0},  // link_info
+    {false, true, true, false, 0},   // link_set_up
+    {true, false, false, false, 0},  // peer_export
+    {true, true, true, false, 0},    // peer_import
 };
 
 /* What a client may still ask after its context was lost. */
@@ -64,7 +75,8 @@ bool works_when_lost(RequestKind kind) {
          kind == RequestKind::queue_fault || kind == RequestKind::activity_enable ||
          kind == RequestKind::activity_read ||
          kind == RequestKind::queue_destroy || kind == RequestKind::host_unregister ||
-         kind == RequestKind::program_unload || kind == RequestKind::memory_free;
+         kind == RequestKind::program_unload || kind == RequestKind::memory_free ||
+         kind == RequestKind::fence_destroy;
 }
 
 /* What is too long for a request, from a regular file only: reading a pipe would block the session for ever. */
@@ -110,6 +122,11 @@ Session::Session(Device& device, Descriptor&& socket, std::shared_ptr<Quotas> qu
       char text[64];
       std::snprintf(text, sizeof text, "the client left %zu contexts behind", contexts_.size());
       device_.note(event, text);
+    }
+    for (const auto& [id, context] : contexts_) { // before what takes its time
+      char why[96];
+      std::snprintf(why, sizeof why, "the fence is broken: process %d, which could signal it, ended", client_);
+      context->break_fences(why);
     }
     while (!contexts_.empty()) {
       const std::shared_ptr<Context> context = contexts_.begin()->second;
@@ -328,6 +345,28 @@ Session::Answer Session::answer(const Request& request) {
       device_.fault_clear(request.value, client_);
       break;
     case RequestKind::fault_list: return fault_list(request);
+    case RequestKind::queue_cancel:
+      out.reply.value = context(request)->queue_cancel(request.object & ~kCancelRunning, request.value, request.bytes,
+                                                       (request.object & kCancelRunning) != 0);
+      break;
+    case RequestKind::fence_create: return fence_of(*context(request), std::nullopt);
+    case RequestKind::fence_import: return fence_of(*context(request), Token{request.object, request.value});
+    case RequestKind::fence_export:
+      std::tie(out.reply.value, out.reply.count) = context(request)->fence_export(request.object, request.value != 0);
+      break;
+    case RequestKind::fence_destroy: context(request)->fence_destroy(request.object); break;
+    case RequestKind::fence_signal: context(request)->fence_signal(request.object, request.value); break;
+    case RequestKind::link_info: set_payload(device_.board().links.at(request.value).info()); break;
+    case RequestKind::link_set_up:
+      require_owner("take a link down or up");
+      device_.link_set_up(device_.board().links.at(request.object), request.value != 0, client_);
+      break;
+    case RequestKind::peer_export:
+      std::tie(out.reply.value, out.reply.count) = context(request)->peer_export();
+      break;
+    case RequestKind::peer_import:
+      out.reply.value = context(request)->peer_import({request.object, request.value});
+      break;
   }
   return out;
 }
@@ -340,6 +379,16 @@ Session::Answer Session::queue_create(const Request& request) {
   out.fds = {queue->ring_fd(), queue->doorbell_fd()};
   out.fd_count = 2;
   out.keep = queue;
+  return out;
+}
+
+Session::Answer Session::fence_of(Context& context, const std::optional<Token>& token) {
+  Answer out;
+  auto page = std::make_shared<Descriptor>();
+  out.reply.value = context.fence_hold(token, *page);
+  out.fds = {page->get()};
+  out.fd_count = 1;
+  out.keep = page;
   return out;
 }
 

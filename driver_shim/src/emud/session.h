@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -60,6 +61,7 @@ class Session {
   void fault_inject(const Request& request, const Descriptor& fd, Reply& reply);
   void firmware_write(const Request& request, const Descriptor& fd);
   Answer queue_create(const Request& request);
+  Answer fence_of(Context& context, const std::optional<Token>& token); // of one that is made, where there is none
   Answer program_load(const Request& request, const Descriptor& fd);
   std::shared_ptr<Context> context(const Request& request) const;
   void forget(uint64_t context);

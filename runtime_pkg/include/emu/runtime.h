@@ -153,6 +153,21 @@ typedef struct emurt_power_mode {
   double busy_watts;
 } emurt_power_mode;
 
+/* Field for field emu_link_info of emu/driver.h. */
+typedef struct emurt_link_info {
+  uint32_t size;
+  uint32_t index;
+  uint32_t device[2]; /* as emud counts its own */
+  int32_t is_up;
+  uint32_t reserved;
+  uint64_t bytes_per_tick;
+  uint64_t latency_ticks;
+  uint64_t errors;
+  uint64_t copies[2];
+  uint64_t bytes[2];
+  uint64_t busy_ticks[2];
+} emurt_link_info;
+
 typedef struct emurt_activity {
   uint32_t size;
   uint32_t kind;          /* emu_activity_kind */
@@ -256,6 +271,8 @@ typedef struct emurt_api {
    * the user that the device process runs as may set one, which then holds for the whole device. */
   int32_t (*power_mode_info)(int32_t device, uint32_t index, emurt_power_mode* out);
   int32_t (*device_set_power_mode)(int32_t device, uint32_t index);
+  /* Links of the device's emud count from 0, EMU_ERROR_INVALID_ARGUMENT past the last one. */
+  int32_t (*link_info)(int32_t device, uint32_t index, emurt_link_info* out);
 } emurt_api;
 
 /* The only exported symbol. `driver_path`: absolute path of libemudrv.so; the first call of a process decides, a later call may

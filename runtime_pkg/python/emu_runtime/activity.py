@@ -25,6 +25,8 @@ class ActivityKind(enum.IntEnum):
     FAULT = 7
     FIRMWARE = 8
     TIMESTAMP = 9
+    SIGNAL = 10
+    COPY_PEER = 11
 
 
 @dataclass(frozen=True)

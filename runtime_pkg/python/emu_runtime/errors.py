@@ -175,6 +175,24 @@ class FirmwareCrashError(EmuError):
     code = 24
 
 
+class CancelledError(EmuError):
+    """Of an activity record: the command was taken back."""
+
+    code = 25
+
+
+class FenceBrokenError(EmuError):
+    """A fence will not reach the value that is waited for: who could signal it is gone."""
+
+    code = 26
+
+
+class LinkDownError(EmuError):
+    """The link that a copy takes to another device is down."""
+
+    code = 27
+
+
 class NoDriverError(EmuError):
     code = 100
 

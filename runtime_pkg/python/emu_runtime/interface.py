@@ -154,6 +154,22 @@ class CPowerMode(ctypes.Structure):
     ]
 
 
+class CLinkInfo(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        ("size", c_uint32),
+        ("index", c_uint32),
+        ("device", c_uint32 * 2),
+        ("is_up", c_int32),
+        ("reserved", c_uint32),
+        ("bytes_per_tick", c_uint64),
+        ("latency_ticks", c_uint64),
+        ("errors", c_uint64),
+        ("copies", c_uint64 * 2),
+        ("bytes", c_uint64 * 2),
+        ("busy_ticks", c_uint64 * 2),
+    ]
+
+
 class CActivity(ctypes.Structure):
     _fields_: ClassVar[Any] = [
         ("size", c_uint32),
@@ -231,4 +247,5 @@ class CApi(ctypes.Structure):
         ("memory_check", _call(c_uint64)),
         ("power_mode_info", _call(c_int32, c_uint32, POINTER(CPowerMode))),
         ("device_set_power_mode", _call(c_int32, c_uint32)),
+        ("link_info", _call(c_int32, c_uint32, POINTER(CLinkInfo))),
     ]

@@ -1,6 +1,7 @@
 """emu-smi: what the devices are and what they do.
 
     emu-smi [--json | --prometheus] [--watch SECONDS] [--set-power-mode NAME]
+    emu-smi --topology [--json]
     emu-smi --serve [ADDRESS:]PORT
 
 `--watch` draws the table over the one before on a terminal, and prints one after another elsewhere;
@@ -21,7 +22,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from emu_runtime import figures, prometheus
+from emu_runtime import figures, prometheus, topology
 from emu_runtime.device import Device, Telemetry
 from emu_runtime.errors import EmuError
 from emu_runtime.library import shutdown
@@ -144,12 +145,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--serve", type=_place, metavar="[ADDRESS:]PORT", help="serve /metrics, on 127.0.0.1"
     )
     parser.add_argument("--watch", type=_seconds, metavar="SECONDS", help="read again and again")
+    parser.add_argument("--topology", action="store_true", help="the links between devices instead")
     parser.add_argument(
         "--set-power-mode", metavar="NAME", help="of all devices, before they are read"
     )
     options = parser.parse_args(arguments)
     if options.serve and options.watch is not None:
         parser.error("expected --watch or --serve, got both")
+    if options.topology and (options.prometheus or options.serve or options.watch is not None):
+        parser.error("expected --topology alone or with --json")
     return options
 
 
@@ -175,6 +179,12 @@ def _run(options: argparse.Namespace) -> bool:
     if options.set_power_mode is not None:
         for reading in read_all():
             Device(reading.index).set_power_mode(options.set_power_mode)
+    if options.topology:
+        readings = read_all()
+        found = topology.links(readings)
+        text = topology.table(readings, found)
+        print(json.dumps(topology.as_data(found)) if options.json else text, flush=True)
+        return all(reading.error is None for reading in readings)
     if options.serve:
         host, port = options.serve
         prometheus.serve(host, port, read_all)

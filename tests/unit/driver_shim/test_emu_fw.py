@@ -142,6 +142,7 @@ STRUCTS = {
     "emu_firmware_info": "CFirmwareInfo",
     "emu_event": "CEvent",
     "emu_fault": "CFault",
+    "emu_link_info": "CLinkInfo",
     "emu_driver_api": "CApi",
 }
 LAYOUT = """

@@ -22,6 +22,7 @@ STRUCTS = {
     "emurt_counters": interface.CCounters,
     "emurt_telemetry": interface.CTelemetry,
     "emurt_power_mode": interface.CPowerMode,
+    "emurt_link_info": interface.CLinkInfo,
     "emurt_activity": interface.CActivity,
     "emurt_api": interface.CApi,
 }
@@ -75,7 +76,7 @@ def test_interface_number_is_the_header_s() -> None:
 
 def test_each_status_of_the_headers_has_its_own_exception() -> None:
     statuses = header_numbers(r"EMU(?:RT)?_ERROR_(\w+)(?: =)? (\d+)")
-    assert len(statuses) == 27
+    assert len(statuses) == 30
     assert set(errors.BY_STATUS) == set(statuses.values())
 
 

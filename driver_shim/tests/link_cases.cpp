@@ -1,0 +1,304 @@
+/* Cases about links: copies between the contexts of one process on several devices, what they cost, and what is told when
+ * one is down. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "raw.h"
+#include "ring.h"
+
+using namespace emu;
+using namespace emu::test;
+
+namespace {
+
+constexpr uint64_t kSoon = 20'000'000'000;
+constexpr uint64_t kMiB = 1 << 20;
+
+/* A context on a device, with a queue of each kind. */
+struct On {
+  explicit On(uint32_t index) {
+    OK(api->device_open(index, &device));
+    OK(api->context_create(device, &context));
+    OK(api->queue_create(context, EMU_QUEUE_COMPUTE, 0, &queue));
+    OK(api->queue_create(context, EMU_QUEUE_COPY, 0, &copies));
+    OK(api->memory_alloc(context, kMiB, &address));
+  }
+  ~On() {
+    OK(api->context_destroy(context));
+    api->device_close(device);
+  }
+  void fill(uint8_t value) const {
+    uint64_t sequence = 0;
+    OK(api->queue_fill(queue, address, value, kMiB, 0, &sequence));
+    OK(api->queue_synchronize(queue, sequence, kSoon));
+  }
+  std::vector<uint8_t> read(uint64_t bytes) const {
+    void* pointer = nullptr;
+    uint64_t sequence = 0;
+    OK(api->host_alloc(context, bytes, &pointer));
+    OK(api->queue_copy_from_device(copies, pointer, address, bytes, 0, &sequence));
+    OK(api->queue_synchronize(copies, sequence, kSoon));
+    const auto* data = static_cast<const uint8_t*>(pointer);
+    const std::vector<uint8_t> out(data, data + bytes);
+    OK(api->host_free(context, pointer));
+    return out;
+  }
+  emu_telemetry telemetry() const {
+    emu_telemetry now{};
+    now.size = sizeof now;
+    OK(api->device_telemetry(device, &now));
+    CHECK(now.to_device_ticks + now.from_device_ticks + now.on_device_ticks == now.copy_ticks);
+    CHECK(now.spent_matrix_ticks + now.spent_vector_ticks + now.spent_memory_ticks + now.spent_control_ticks +
+              now.spent_copy_ticks + now.spent_waiting_ticks + now.spent_idle_ticks ==
+          now.device_ticks);
+    return now;
+  }
+  emu_device* device = nullptr;
+  emu_context* context = nullptr;
+  emu_queue* queue = nullptr;
+  emu_queue* copies = nullptr;
+  uint64_t address = 0;
+};
+
+emu_link_info link_of(emu_device* device, uint32_t index) {
+  emu_link_info info{};
+  info.size = sizeof info;
+  OK(api->link_info(device, index, &info));
+  CHECK(info.size == sizeof info && info.index == index);
+  return info;
+}
+
+std::vector<emu_link_info> links_of(emu_device* device) {
+  std::vector<emu_link_info> out;
+  emu_link_info info{};
+  for (uint32_t index = 0;; ++index) {
+    info.size = sizeof info;
+    if (api->link_info(device, index, &info) != EMU_OK) break;
+    out.push_back(info);
+  }
+  REFUSED(EMU_ERROR_INVALID_ARGUMENT, api->link_info(device, uint32_t(out.size()), &info));
+  return out;
+}
+
+bool all_are(const std::vector<uint8_t>& bytes, uint8_t value) {
+  return std::all_of(bytes.begin(), bytes.end(), [=](uint8_t byte) { return byte == value; });
+}
+
+} // namespace
+
+CASE(link_topology) {
+  {
+    Setup alone;
+    CHECK(links_of(alone.device).empty());
+  }
+  const Served served({"--devices", "8"});
+  emu_device* device = nullptr;
+  OK(api->device_open(5, &device));
+  const auto links = links_of(device);
+  CHECK(links.size() == 16);
+  for (const emu_link_info& link : links) {
+    CHECK(link.device[0] < link.device[1] && link.device[1] < 8 && link.is_up == 1);
+    const bool near = link.device[0] / 4 == link.device[1] / 4;
+    CHECK(near || link.device[0] + 4 == link.device[1]);
+    CHECK(link.bytes_per_tick == (near ? 16 : 8) && link.latency_ticks == (near ? 500 : 800));
+  }
+  api->device_close(device);
+}
+
+/* The bytes, the ticks on both clocks and on the link, and the counters of all three. */
+CASE(link_copy) {
+  const Served served({"--devices", "2"});
+  On here(0), there(1);
+  here.fill(7);                        // compute engine of device 0: 33768 ticks
+  const uint64_t filled = 1000 + kMiB / 32;
+  const uint64_t took = 500 + (100'000 + 15) / 16;
+  OK(api->activity_enable(here.context, 1));
+  uint64_t sequence = 0;
+  OK(api->queue_copy_peer(here.queue, there.context, there.address, here.context, here.address, 100'000, 42, &sequence));
+  OK(api->queue_synchronize(here.queue, sequence, kSoon));
+  emu_activity records[2];
+  size_t count = 0;
+  uint64_t dropped = 0;
+  OK(api->activity_read(here.context, records, 2, &count, &dropped));
+  CHECK(count == 1 && records[0].kind == EMU_ACTIVITY_COPY_PEER && records[0].correlation == 42);
+  CHECK(records[0].bytes == 100'000);
+  CHECK(records[0].start_ticks == filled && records[0].end_ticks == filled + took);
+  CHECK(here.telemetry().device_ticks == filled + took && there.telemetry().device_ticks == filled + took);
+  CHECK(here.telemetry().bytes_from_device == 100'000 && there.telemetry().bytes_to_device == 100'000);
+  CHECK(here.telemetry().from_device_ticks == took && there.telemetry().to_device_ticks == took);
+  CHECK(there.telemetry().copy_engine_ticks == took && here.telemetry().copy_engine_ticks == 0);
+  // Back, by a queue of the target's: it pulls.
+  OK(api->queue_copy_peer(here.copies, here.context, here.address, there.context, there.address, 16, 0, &sequence));
+  OK(api->queue_synchronize(here.copies, sequence, kSoon));
+  const emu_link_info link = link_of(there.device, 0);
+  CHECK(link.device[0] == 0 && link.device[1] == 1 && link.errors == 0);
+  CHECK(link.copies[0] == 1 && link.bytes[0] == 100'000 && link.busy_ticks[0] == took);
+  CHECK(link.copies[1] == 1 && link.bytes[1] == 16 && link.busy_ticks[1] == 501);
+  const auto bytes = there.read(100'001);
+  CHECK(bytes[100'000] == 0 && all_are({bytes.begin(), bytes.end() - 1}, 7));
+}
+
+/* One way of a link carries one copy at a time; the ways do not hold each other up. */
+CASE(link_is_shared) {
+  const Served served({"--devices", "3"});
+  On zero(0), one(1), two(2);
+  const uint64_t took = 500 + kMiB / 16;
+  uint64_t first = 0, second = 0, other = 0;
+  OK(api->queue_copy_peer(zero.copies, one.context, one.address, zero.context, zero.address, kMiB, 0, &first));
+  OK(api->queue_synchronize(zero.copies, first, kSoon));
+  OK(api->queue_copy_peer(zero.queue, one.context, one.address, zero.context, zero.address, kMiB, 0, &second));
+  OK(api->queue_synchronize(zero.queue, second, kSoon)); // another engine, and the same link: after the first
+  CHECK(zero.telemetry().device_ticks == 2 * took && one.telemetry().device_ticks == 2 * took);
+  OK(api->queue_copy_peer(zero.copies, two.context, two.address, zero.context, zero.address, kMiB, 0, &other));
+  OK(api->queue_synchronize(zero.copies, other, kSoon)); // another link: at the same time as the second
+  CHECK(zero.telemetry().device_ticks == 2 * took && two.telemetry().device_ticks == 2 * took);
+  CHECK(link_of(zero.device, 0).busy_ticks[0] == 2 * took);
+}
+
+CASE(link_within_one_device) {
+  Setup setup;
+  emu_context* other = nullptr;
+  uint64_t address = 0, sequence = 0;
+  OK(api->context_create(setup.device, &other));
+  OK(api->memory_alloc(other, 65536, &address));
+  const uint64_t here = setup.alloc(65536);
+  OK(api->queue_fill(setup.queue, here, 9, 65536, 0, nullptr));
+  OK(api->queue_copy_peer(setup.queue, other, address, setup.context, here, 65536, 0, nullptr));
+  OK(api->queue_fill(setup.queue, here, 0, 65536, 0, nullptr));
+  OK(api->queue_copy_peer(setup.queue, setup.context, here, other, address, 65536, 0, &sequence));
+  OK(api->queue_synchronize(setup.queue, sequence, kSoon));
+  auto* host = setup.pinned(65536);
+  setup.from_device(host, here, 65536);
+  CHECK(std::count(host, host + 65536, 9) == 65536);
+  OK(api->context_destroy(other));
+}
+
+CASE(link_is_asked_for_well) {
+  const Served served({"--devices", "6"});
+  On zero(0), five(5);
+  uint64_t sequence = 0;
+  const auto copy = [&](emu_queue* queue, const On& to, const On& from, uint64_t bytes) {
+    return api->queue_copy_peer(queue, to.context, to.address, from.context, from.address, bytes, 0, &sequence);
+  };
+  REFUSED(EMU_ERROR_INVALID_ARGUMENT, copy(zero.queue, zero, zero, 1));
+  SAYS(last_error().cause, "two contexts");
+  const On one(1);
+  REFUSED(EMU_ERROR_INVALID_ARGUMENT, copy(one.queue, five, zero, 1));
+  SAYS(last_error().cause, "of one of the two");
+  // Nothing is routed; it is told before anything is submitted.
+  REFUSED(EMU_ERROR_NOT_SUPPORTED, copy(zero.queue, five, zero, 1));
+  SAYS(last_error().cause, "no link joins the devices 0 and 5");
+  // Bounds of both sides.
+  OK(copy(zero.queue, one, zero, kMiB + 1));
+  REFUSED(EMU_ERROR_PAGE_FAULT, api->queue_synchronize(zero.queue, sequence, kSoon));
+  OK(copy(five.queue, one, five, 1)); // 1 and 5 have a link; 5 goes on, and so does 1
+  OK(api->queue_synchronize(five.queue, sequence, kSoon));
+}
+
+/* The context that is copied to ends while copies are under way: no harm to the device, and a typed error. */
+CASE(link_peer_is_destroyed) {
+  const Served served({"--devices", "2"});
+  for (int round = 0; round < 20; ++round) {
+    On here(0);
+    {
+      On there(1);
+      for (int i = 0; i < 50; ++i) {
+        OK(api->queue_copy_peer(here.copies, there.context, there.address, here.context, here.address, kMiB, 0,
+                                nullptr));
+      }
+      usleep(useconds_t(round) * 200);
+    }
+    const emu_status status = api->queue_synchronize(here.copies, 50, kSoon);
+    CHECK(status == EMU_OK || status == EMU_ERROR_ILLEGAL_COMMAND);
+    if (status != EMU_OK) SAYS(last_error().cause, "peer context");
+  }
+  emud_still_serves();
+}
+
+CASE(link_down) {
+  const Served served({"--devices", "3"});
+  On zero(0), one(1), two(2);
+  uint64_t sequence = 0;
+  OK(api->link_set_up(zero.device, 0, 0));
+  CHECK(link_of(one.device, 0).is_up == 0 && link_of(one.device, 1).is_up == 1);
+  OK(api->queue_copy_peer(one.copies, one.context, one.address, zero.context, zero.address, 16, 0, &sequence));
+  REFUSED(EMU_ERROR_LINK_DOWN, api->queue_synchronize(one.copies, sequence, kSoon));
+  const emu_error error = last_error();
+  SAYS(error.cause, "link 0 between the devices 1 and 0 is down");
+  CHECK(error.scope == EMU_SCOPE_QUEUE && error.command == sequence);
+  CHECK(link_of(zero.device, 0).errors == 1 && link_of(zero.device, 0).copies[1] == 0);
+  // The other end goes on, and so do other links.
+  OK(api->queue_copy_peer(zero.copies, two.context, two.address, zero.context, zero.address, 16, 0, &sequence));
+  OK(api->queue_synchronize(zero.copies, sequence, kSoon));
+  OK(api->link_set_up(one.device, 0, 1));
+  OK(api->queue_reset(one.copies));
+  OK(api->queue_copy_peer(one.copies, one.context, one.address, zero.context, zero.address, 16, 0, &sequence));
+  OK(api->queue_synchronize(one.copies, sequence, kSoon));
+  {
+    On again(1);
+    OK(api->queue_copy_peer(zero.copies, again.context, again.address, zero.context, zero.address, 16, 0, &sequence));
+    OK(api->queue_synchronize(zero.copies, sequence, kSoon));
+  }
+  // Both ends have it in their logs.
+  for (const On* end : {&zero, &one}) {
+    emu_event events[64];
+    size_t count = 0;
+    uint64_t dropped = 0;
+    OK(api->event_read(end->device, 0, events, 64, &count, &dropped));
+    std::vector<int32_t> told;
+    for (size_t i = 0; i < count; ++i) {
+      if (events[i].kind == EMU_EVENT_LINK) told.push_back(events[i].status);
+    }
+    CHECK((told == std::vector<int32_t>{EMU_ERROR_LINK_DOWN, EMU_OK}));
+  }
+}
+
+CASE(link_state_is_the_owner_s) {
+  if (geteuid() != 0) return; // it takes root to be two users
+  const Served served({"--devices", "2"});
+  CHECK(chmod(node().c_str(), 0666) == 0);
+  Client stranger([] {
+    emu_device* opened = nullptr;
+    OK(api->device_open(0, &opened));
+    REFUSED(EMU_ERROR_PERMISSION, api->link_set_up(opened, 0, 0));
+    SAYS(last_error().cause, "take a link down or up");
+    CHECK(link_of(opened, 0).is_up == 1);
+  }, 65534);
+  CHECK(stranger.wait() == 0);
+}
+
+/* A token of another process's context opens nothing, however it was come by. */
+CASE(link_peers_are_of_one_process) {
+  const Served served;
+  int pipes[2];
+  CHECK(pipe(pipes) == 0);
+  Client victim([&] {
+    const Descriptor socket = greeted();
+    const uint64_t context = ask(socket.get(), RequestKind::context_create).reply.value;
+    const Reply token = ask(socket.get(), RequestKind::peer_export, context).reply;
+    CHECK(token.status == EMU_OK);
+    std::printf("%llu %llu\n", static_cast<unsigned long long>(token.value), static_cast<unsigned long long>(token.count));
+    std::fflush(stdout);
+    char done;
+    CHECK(read(pipes[0], &done, 1) == 1);
+  });
+  unsigned long long first = 0, second = 0;
+  CHECK(std::sscanf(victim.line().c_str(), "%llu %llu", &first, &second) == 2);
+  const Descriptor socket = greeted();
+  const uint64_t context = ask(socket.get(), RequestKind::context_create, 0, 0, 1).reply.value;
+  const Reply refused = ask(socket.get(), RequestKind::peer_import, context, first, second).reply;
+  CHECK(refused.status == EMU_ERROR_PERMISSION);
+  SAYS(refused.cause, "no other context of this process");
+  const Reply own = ask(socket.get(), RequestKind::peer_export, context).reply;
+  CHECK(ask(socket.get(), RequestKind::peer_import, context, own.value, own.count).reply.status == EMU_ERROR_PERMISSION);
+  // Of its own process it is good, over another connection too.
+  const Descriptor more = greeted();
+  const uint64_t other = ask(more.get(), RequestKind::context_create, 0, 0, 2).reply.value;
+  CHECK(ask(more.get(), RequestKind::peer_import, other, own.value, own.count).reply.status == EMU_OK);
+  CHECK(write(pipes[1], "x", 1) == 1);
+}
