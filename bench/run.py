@@ -6,6 +6,7 @@ Exit status 0 when every bound is kept, 1 when one is missed.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import platform
@@ -15,6 +16,9 @@ from importlib import metadata
 from pathlib import Path
 
 os.environ["TORCH_EMU_FALLBACK"] = "error"  # a figure of the host's operators would mean nothing
+# PyTorch's threads would go on spinning in the device's turn, and take the cores from it.
+os.environ["OMP_WAIT_POLICY"] = "passive"
+M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1  # of malloc.h
 
 DISTRIBUTIONS = ("emu-driver-shim", "emu-runtime", "torch-emu", "torch")
 
@@ -33,11 +37,15 @@ def main() -> int:
     import figures  # after the arguments: it imports torch and opens the device
     import torch
 
+    # The device's allocator keeps what it gave out. So does the host's, with this.
+    allocator = ctypes.CDLL(None)
+    if not all(allocator.mallopt(what, 32 << 20) for what in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD)):
+        raise RuntimeError("mallopt refused what the figures need: expected glibc's")
     threads = len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     with figures.echo() as round_trip:
-        measured = [figures.launch_and_wait(round_trip)]
-    measured += [figures.pinned_copy(), figures.add(), figures.product()]
+        measured = [figures.launch_and_wait(round_trip), figures.enqueue(round_trip)]
+    measured += [figures.pinned_copy(), *figures.operators()]
     kept = all(figure.kept for figure in measured)
     host = {
         "processor": processor(),

@@ -1,11 +1,6 @@
-// Softmax and negative log likelihood, composed of the device's own elementwise operators,
-// reductions and gather: every step is a device program.
+// Losses, composed of the device's own elementwise operators, reductions and gather: every step is a device program.
 #include "structured.h"  // first: PyTorch's meta headers lean on what it includes
 
-#include <ATen/ops/_log_softmax_backward_data_meta.h>
-#include <ATen/ops/_log_softmax_meta.h>
-#include <ATen/ops/_softmax_backward_data_meta.h>
-#include <ATen/ops/_softmax_meta.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/mse_loss_meta.h>
 
@@ -17,49 +12,6 @@ namespace {
 
 using at::Tensor;
 namespace meta = at::meta;
-
-void check_half_to_float(bool half_to_float) {
-  if (half_to_float) unsupported("softmax that converts half to float");
-}
-
-Tensor shifted(const Tensor& self, int64_t dim) { return self.sub(at::amax(self, dim, true)); }
-
-struct Softmax : meta::structured__softmax {
-  void impl(const Tensor& self, int64_t dim, bool half_to_float, const Tensor& out) {
-    check_half_to_float(half_to_float);
-    if (self.numel() == 0) return;
-    if (self.dim() == 0) return void(const_cast<Tensor&>(out).fill_(1));
-    const Tensor powers = shifted(widened(self), dim).exp_();
-    out.copy_(powers.div_(powers.sum(dim, true)));
-  }
-};
-struct LogSoftmax : meta::structured__log_softmax {
-  void impl(const Tensor& self, int64_t dim, bool half_to_float, const Tensor& out) {
-    check_half_to_float(half_to_float);
-    if (self.numel() == 0) return;
-    if (self.dim() == 0) return void(const_cast<Tensor&>(out).fill_(0));
-    const Tensor low = shifted(widened(self), dim);
-    const Tensor normaliser = low.exp().sum(dim, true).log_();
-    out.copy_(low.sub_(normaliser));
-  }
-};
-struct SoftmaxBackward : meta::structured__softmax_backward_data {
-  void impl(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType, const Tensor& out) {
-    if (grad.numel() == 0) return;
-    if (grad.dim() == 0) return void(const_cast<Tensor&>(out).fill_(0));
-    const Tensor g = widened(grad), y = widened(output);
-    const Tensor weighted = g.mul(y);
-    out.copy_(weighted.sub(y.mul(weighted.sum(dim, true))));
-  }
-};
-struct LogSoftmaxBackward : meta::structured__log_softmax_backward_data {
-  void impl(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType, const Tensor& out) {
-    if (grad.numel() == 0) return;
-    if (grad.dim() == 0) return void(const_cast<Tensor&>(out).fill_(0));
-    const Tensor g = widened(grad);
-    out.copy_(g.sub(widened(output).exp().mul_(g.sum(dim, true))));
-  }
-};
 
 struct Picked {
   Tensor kept;    // which samples are not ignored
@@ -143,14 +95,6 @@ Tensor mse_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& t
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  EMU_STRUCTURED_FUNCTIONAL(library, "_softmax", Softmax);
-  EMU_STRUCTURED_OUT(library, "_softmax.out", Softmax);
-  EMU_STRUCTURED_FUNCTIONAL(library, "_log_softmax", LogSoftmax);
-  EMU_STRUCTURED_OUT(library, "_log_softmax.out", LogSoftmax);
-  EMU_STRUCTURED_FUNCTIONAL(library, "_softmax_backward_data", SoftmaxBackward);
-  EMU_STRUCTURED_OUT(library, "_softmax_backward_data.out", SoftmaxBackward);
-  EMU_STRUCTURED_FUNCTIONAL(library, "_log_softmax_backward_data", LogSoftmaxBackward);
-  EMU_STRUCTURED_OUT(library, "_log_softmax_backward_data.out", LogSoftmaxBackward);
   EMU_NATIVE(library, "nll_loss_forward", &nll_loss_forward);
   EMU_NATIVE(library, "nll_loss_backward", &nll_loss_backward);
   EMU_STRUCTURED_FUNCTIONAL(library, "mse_loss", MseLoss);

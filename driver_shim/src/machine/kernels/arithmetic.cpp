@@ -341,7 +341,9 @@ Elementwise arithmetic(Op op, Type type, Type, uint8_t mode) {
   switch (op) {
     case Op::const_:
     case Op::load:
+    case Op::loads:
     case Op::store:
+    case Op::stores:
     case Op::mov: return copy(type);
     case Op::add: return binary<Add>(type);
     case Op::sub: return binary<Sub>(type);

@@ -1,4 +1,7 @@
 /* Reductions over lanes, in the order that isa.toml fixes: sixteen partials, then halves onto halves; and scans. */
+#include <limits>
+#include <type_traits>
+
 #include "kernels.h"
 #include "number.h"
 
@@ -84,6 +87,23 @@ struct Most {
   static T of(T a, T b) { return larger<T, typename Limits<T>::Bits>(a, b); }
 };
 
+/* Floats by their order, in which -0 comes before +0, as integers: a compiler makes no vector loop of the comparisons
+ * above. A NaN lane is looked for beside it; every NaN is the same one once it is a result. */
+template <class T, bool largest>
+T extreme(const T* a, uint32_t lanes) {
+  using Bits = typename Limits<T>::Bits;
+  constexpr Bits magnitude = std::numeric_limits<Bits>::max();
+  const Bits infinity = bits_as<Bits>(Limits<T>::most());
+  const auto by_order = [](Bits bits) { return bits ^ ((bits >> (8 * sizeof bits - 1)) & magnitude); };
+  Bits best = by_order(bits_as<Bits>(largest ? Limits<T>::least() : Limits<T>::most())), unordered = 0;
+  for (uint32_t i = 0; i < lanes; ++i) {
+    const Bits bits = bits_as<Bits>(a[i]), here = by_order(bits);
+    unordered |= (bits & magnitude) > infinity ? 1 : 0;
+    best = (largest ? here > best : here < best) ? here : best;
+  }
+  return unordered != 0 ? static_cast<T>(__builtin_nan("")) : bits_as<T>(by_order(best));
+}
+
 inline uint64_t as_uniform(float x) { return bits_as<uint32_t>(canonical(x)); }
 inline uint64_t as_uniform(double x) { return bits_as<uint64_t>(canonical(x)); }
 inline uint64_t as_uniform(int32_t x) { return static_cast<uint64_t>(int64_t{x}); }
@@ -91,6 +111,8 @@ inline uint64_t as_uniform(int64_t x) { return static_cast<uint64_t>(x); }
 
 template <class F, class T>
 T fold(const T* a, uint32_t lanes) {
+  if constexpr (std::is_same_v<F, Least<T>> && std::is_floating_point_v<T>) return extreme<T, false>(a, lanes);
+  if constexpr (std::is_same_v<F, Most<T>> && std::is_floating_point_v<T>) return extreme<T, true>(a, lanes);
   if (lanes == 0) return F::identity();
   T partial[kPartials];
   const uint32_t live = lanes < kPartials ? lanes : kPartials;

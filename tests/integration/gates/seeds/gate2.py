@@ -122,6 +122,9 @@ SEEDS: dict[str, Seed] = {
         "torch.Tensor.argmax", lambda original, x, dim: original(x, dim) * 0
     ),
     "gate2.operator.gradients": on_device("torch.Tensor.tanh", lambda o, x: FlatTanh.apply(x)),
+    "gate2.operator.normalization": on_device(
+        "torch.softmax", lambda original, x, dim: original(x, dim) * (1 + 1e-5)
+    ),
     "gate2.operator.accumulate": on_device("torch.Tensor.index_put_", without_accumulate),
     "gate2.operator.last_put_wins": on_device("torch.Tensor.index_put_", first_put),
     "gate2.operator.sum_memory": on_device("torch.Tensor.sum", copying_first),
