@@ -87,20 +87,26 @@ def as_value(raw: int, type_: str) -> Array:
 @pytest.mark.parametrize("length", LENGTHS)
 def test_reduce(machine: Machine, mode: str, type_: str, length: int) -> None:
     f, identity = operation(mode, type_)
-    a = np.random.default_rng(length).normal(1, 0.1, length).astype(DTYPES[type_])
+    numbers = np.random.default_rng(length)
+    a = numbers.normal(1, 0.1, length) * numbers.choice([-1, 1], length)
+    a = a.astype(DTYPES[type_])
     if not type_.startswith("f"):
         a = random_values(type_, length, length)
     got = as_value(reduce(machine, f"reduce.{mode}.{type_}", type_, a), type_)
     assert_same(got, np.array([fold(a, f, identity)], dtype=DTYPES[type_]))
 
 
+@pytest.mark.parametrize("type_", ["f32", "f64"])
 @pytest.mark.parametrize("mode", OPS["reduce"]["modes"])
-def test_special_values(machine: Machine, mode: str) -> None:
-    f, identity = operation(mode, "f32")
-    for case in ([-0.0] * 20, [0.0, -0.0] * 9, [np.inf, 1], [1, np.nan, 2], edges("f32").tolist()):
-        a = np.array(case, dtype=np.float32)
-        got = as_value(reduce(machine, f"reduce.{mode}.f32", "f32", a), "f32")
-        assert_same(got, np.array([fold(a, f, identity)], dtype=np.float32))
+def test_special_values(machine: Machine, mode: str, type_: str) -> None:
+    f, identity = operation(mode, type_)
+    ordered = edges(type_)[~np.isnan(edges(type_))]
+    below = [-np.inf, -2.5, -1e-40, -0.0]
+    cases = [[-0.0] * 20, [0.0, -0.0] * 9, [np.inf, 1], [1, np.nan, 2], [-np.inf] * 3, below]
+    for case in (*cases, ordered, ordered[::-1], edges(type_), [-np.nan, *below]):
+        a = np.array(case, dtype=DTYPES[type_])
+        got = as_value(reduce(machine, f"reduce.{mode}.{type_}", type_, a), type_)
+        assert_same(got, np.array([fold(a, f, identity)], dtype=DTYPES[type_]))
 
 
 @pytest.mark.parametrize("type_", OPS["argreduce"]["types"])
@@ -176,7 +182,9 @@ def scan(machine: Machine, name: str, type_: str, a: Array, *, in_place: bool = 
 @pytest.mark.parametrize("length", [0, 1, 2, 17, 1000, 4096])
 def test_scan(machine: Machine, name: str, mode: str, type_: str, length: int) -> None:
     f, identity = operation(mode, type_)
-    a = np.random.default_rng(length).normal(1, 0.1, length).astype(DTYPES[type_])
+    numbers = np.random.default_rng(length)
+    a = numbers.normal(1, 0.1, length) * numbers.choice([-1, 1], length)
+    a = a.astype(DTYPES[type_])
     if not type_.startswith("f"):
         a = random_values(type_, length, length)
     wanted = accumulate(a, f, identity, inclusive=name == "scan")
