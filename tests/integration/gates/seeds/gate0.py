@@ -122,6 +122,14 @@ def kept(*names: str) -> Seed:
     return seed
 
 
+NO_WAIT = "native.Queue.wait = lambda self, fence, value: None"
+
+
+def in_partner(code: str) -> Seed:
+    """`code` runs first in each process that takes a role beside the check's."""
+    return replace("gate0_health.partner.PRELUDE", f"from gate0_health import native\n{code}")
+
+
 def other_stepping(original: Any, folder: Any, *options: str, number: int = 0) -> Any:
     """The silicon has the erratum that it should not have, and the other way round."""
     other = {"A0": "A1", "A1": "A0"}
@@ -223,6 +231,31 @@ SEEDS: dict[str, Seed] = {
     ),
     "gate0.memory.bounded": wrap("emu_runtime.Device.alloc", bare_out_of_memory),
     "gate0.queue.order": swapped,
+    "gate0.queue.fair": in_partner(
+        "import sys\n"
+        "records = native.Context.records\n"
+        "half = 2 if sys.argv[2:3] == ['1'] else 1\n"
+        "native.Context.records = lambda self: records(self)[::half]"
+    ),
+    "gate0.queue.priority": in_partner(
+        "queue = native.Context.queue\n"
+        "native.Context.queue = lambda self, kind=0, priority=0: queue(self, kind)"
+    ),
+    "gate0.queue.cancel": in_partner(
+        "cancel = native.Queue.cancel\n"
+        "native.Queue.cancel = lambda self, start, running=False: "
+        "cancel(self, start + (not running), running)"
+    ),
+    "gate0.fence.cross_process": in_partner(NO_WAIT),
+    "gate0.fence.cross_device": in_partner(NO_WAIT),
+    "gate0.link.copy": in_partner(
+        "copy = native.Queue.copy_peer\n"
+        "native.Queue.copy_peer = lambda self, *a: copy(self, *a[:-1], a[-1] - 1)"
+    ),
+    "gate0.link.down": in_partner(
+        "from emu_driver_shim import driver\n"
+        "driver.Device.set_link_up = lambda self, index, up: None"
+    ),
     "gate0.fence.cross_queue": replace("emu_runtime.Stream.wait_event", lambda *a: None),
     "gate0.event.completes": replace("emu_runtime.Event.query", lambda self: True),
     "gate0.kernel.profile": replace(
