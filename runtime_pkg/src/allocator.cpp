@@ -178,8 +178,8 @@ void Allocator::collect_pending(bool wait) {
   while (!pending_.empty()) {
     Pending& first = pending_.front();
     for (const Point& point : first.points) {
-      if (wait) point.wait();
-      else if (!point.passed()) return;
+      if (wait) point.settle();
+      else if (!point.settled()) return;
     }
     Block* block = first.block;
     pending_.pop_front();
@@ -190,7 +190,7 @@ void Allocator::collect_pending(bool wait) {
 // Gives every segment that is one free block back to the driver. Commands in the queues
 // may still use it, so they end first.
 void Allocator::release_cached() {
-  context_.drain();
+  context_.settle();
   for (auto& [key, free] : pools_) {
     for (auto entry = free.begin(); entry != free.end();) {
       Block* block = *entry;

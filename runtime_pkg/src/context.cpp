@@ -1,5 +1,6 @@
 #include "context.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -50,33 +51,36 @@ void Context::end() {
 }
 
 void Context::require_alive() {
-  uint64_t value = 0;
-  check(lost_.load(std::memory_order_acquire) ? EMU_ERROR_CONTEXT_LOST
-                                              : api.queue_completed(default_queue_->handle, &value));
+  if (lost_.load(std::memory_order_acquire)) raise(EMU_ERROR_CONTEXT_LOST);
+  default_queue_->settled(UINT64_MAX);
 }
 
+// Without the list's lock: what the driver says is told with the ids of streams, which takes it.
 Queue& Context::take_queue(int32_t priority) {
-  {
-    std::lock_guard<std::mutex> lock(queues_mutex_);
-    for (auto idle = idle_queues_.begin(); idle != idle_queues_.end(); ++idle) {
-      if ((*idle)->priority != priority) continue;
-      Queue& queue = **idle;
-      uint64_t value = 0;
-      if (api.queue_completed(queue.handle, &value) != EMU_OK) {
-        emu_error error{};
-        error.size = sizeof error;
-        api.last_error(&error);
-        // Its last stream lost it. Anything else is found by who uses it.
-        if (error.scope == EMU_SCOPE_QUEUE) check(api.queue_reset(queue.handle));
-      }
-      idle_queues_.erase(idle);
-      return queue;
-    }
-  }
-  return add_queue(priority);
+  Queue* const queue = take_idle(priority);
+  if (queue == nullptr) return add_queue(priority);
+  const emu_status status = queue->reset_if_lost();
+  if (status != EMU_OK) put_idle(*queue);
+  check(status);
+  return *queue;
 }
 
 void Context::give_back_queue(Queue& queue) {
+  queue.reset_if_lost();  // where that fails, `take_queue` does it, or says why not
+  put_idle(queue);
+}
+
+Queue* Context::take_idle(int32_t priority) {
+  std::lock_guard<std::mutex> lock(queues_mutex_);
+  const auto idle = std::find_if(idle_queues_.begin(), idle_queues_.end(),
+                                 [&](const Queue* queue) { return queue->priority == priority; });
+  if (idle == idle_queues_.end()) return nullptr;
+  Queue* const queue = *idle;
+  idle_queues_.erase(idle);
+  return queue;
+}
+
+void Context::put_idle(Queue& queue) {
   std::lock_guard<std::mutex> lock(queues_mutex_);
   idle_queues_.push_back(&queue);
 }
@@ -89,7 +93,9 @@ Queue& Context::add_queue(int32_t priority) {
   return queues_.emplace_back(*this, queue, queues_.size(), priority);
 }
 
-void Context::drain() {
+// Without the list's lock while `body` waits.
+template <typename Body>
+void Context::for_each_queue(Body body) {
   size_t count = 0;
   {
     std::lock_guard<std::mutex> lock(queues_mutex_);
@@ -101,8 +107,24 @@ void Context::drain() {
       std::lock_guard<std::mutex> lock(queues_mutex_);
       queue = &queues_[index_of];
     }
-    queue->drain();
+    body(*queue);
   }
+}
+
+void Context::drain() {
+  std::optional<Failure> first;
+  for_each_queue([&](Queue& queue) {
+    try {
+      queue.drain();
+    } catch (const Failure& failure) {
+      if (!first) first = failure;
+    }
+  });
+  if (first) throw Failure(*first);
+}
+
+void Context::settle() {
+  for_each_queue([](Queue& queue) { queue.settle(queue.last()); });
 }
 
 uint64_t Context::stream_id_of(uint32_t driver_queue) const {

@@ -47,14 +47,17 @@ class Context {
   // Ends what runs, for good, and lets all who wait for it go with EMU_ERROR_STALE_HANDLE.
   void end();
 
-  // For calls that need not ask the driver: throws if the context is lost.
+  // For calls that need not ask the driver: throws if the context is lost. A lost default stream is not that.
   void require_alive();
 
   Queue& default_queue() { return *default_queue_; }
   // A queue for a new stream: one that a destroyed stream left, or a new one.
   Queue& take_queue(int32_t priority);
   void give_back_queue(Queue& queue);
+  // Waits for all queues, and then throws what the first lost one says.
   void drain();
+  // Waits until the device touches nothing any more that was submitted up to now.
+  void settle();
   uint64_t stream_id_of(uint32_t driver_queue) const;
 
   Process& process;
@@ -75,6 +78,10 @@ class Context {
   [[noreturn]] void raise(emu_status status);
   emurt_error translate(const emu_error& error) const;
   Queue& add_queue(int32_t priority);
+  Queue* take_idle(int32_t priority);  // null: there is none
+  void put_idle(Queue& queue);
+  template <typename Body>
+  void for_each_queue(Body body);
 
   mutable std::mutex queues_mutex_;
   std::deque<Queue> queues_;

@@ -19,8 +19,8 @@ uint64_t class_of(uint64_t bytes) {
   return size;
 }
 
-bool passed(const std::vector<Point>& users) {
-  return std::all_of(users.begin(), users.end(), [](const Point& point) { return point.passed(); });
+bool settled(const std::vector<Point>& users) {
+  return std::all_of(users.begin(), users.end(), [](const Point& point) { return point.settled(); });
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ PinnedCache::Place PinnedCache::find(const void* pointer) {
 char* PinnedCache::reuse(uint64_t block_bytes) {
   std::vector<char*>& blocks = returned_[block_bytes];
   for (auto entry = blocks.begin(); entry != blocks.end(); ++entry) {
-    if (!passed(find(*entry).block->users)) continue;
+    if (!settled(find(*entry).block->users)) continue;
     char* start = *entry;
     blocks.erase(entry);
     return start;
@@ -156,7 +156,7 @@ void PinnedCache::release_idle() {
   for (auto entry = slabs_.begin(); entry != slabs_.end();) {
     auto& [start, slab] = *entry;
     const bool idle = std::all_of(slab.blocks.begin(), slab.blocks.end(), [](const Block& block) {
-      return block.state == State::kFree && passed(block.users);
+      return block.state == State::kFree && settled(block.users);
     });
     if (!idle) {
       ++entry;

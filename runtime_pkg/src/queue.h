@@ -3,6 +3,10 @@
 //
 // A queue lives as long as its context. Destroying a stream gives its queue back for
 // the next stream, so a point never outlives what it points at.
+//
+// That a command is done, and that the device will not touch what it uses any more, are two
+// things: a queue that is lost does no more commands, and the timeline of one that was reset
+// stands past those that were given up.
 #pragma once
 
 #include <atomic>
@@ -37,18 +41,27 @@ class Queue {
     return sequence;
   }
 
-  // Number of the last command that a finished `submit` of any thread gave.
+  // Number of the last command that a finished `submit` of any thread gave; 0 since a reset.
   uint64_t last() const { return last_.load(std::memory_order_acquire); }
 
+  // The work up to `sequence` is done. Both throw when it never will be.
   bool passed(uint64_t sequence);
   void wait(uint64_t sequence);
   void drain() { wait(last()); }
 
+  // It is done or given up. Both throw only what is wrong beyond this queue.
+  bool settled(uint64_t sequence);
+  void settle(uint64_t sequence);
+
+  // For a queue that no stream has: gives up what a lost one still held, so that it runs again.
+  emu_status reset_if_lost();
+
  private:
   void check(emu_status status);
+  bool is_of_this_queue(emu_status status) const;
 
   std::atomic<uint64_t> last_{0};
-  std::atomic<uint64_t> completed_{0};  // what `passed` has seen; saves asking the driver again
+  std::atomic<uint64_t> settled_{0};  // what `settled` has seen; saves asking the driver again
   const bool blocking_;
 };
 
@@ -61,6 +74,10 @@ struct Point {
   bool passed() const { return queue == nullptr || queue->passed(sequence); }
   void wait() const {
     if (queue != nullptr) queue->wait(sequence);
+  }
+  bool settled() const { return queue == nullptr || queue->settled(sequence); }
+  void settle() const {
+    if (queue != nullptr) queue->settle(sequence);
   }
 };
 

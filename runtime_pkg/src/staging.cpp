@@ -102,7 +102,7 @@ Staging::Region* Staging::acquire(uint64_t bytes, bool wait) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (ring_ == nullptr) ring_ = static_cast<char*>(context_.pinned.take(kRing));
   while (true) {
-    while (!regions_.empty() && !regions_.front().held && regions_.front().point.passed()) regions_.pop_front();
+    while (!regions_.empty() && !regions_.front().held && regions_.front().point.settled()) regions_.pop_front();
     uint64_t begin = 0;
     if (place(bytes, &begin)) {
       regions_.push_back({begin, begin + bytes, true, {}});
@@ -114,7 +114,7 @@ Staging::Region* Staging::acquire(uint64_t bytes, bool wait) {
     } else {
       const Point point = regions_.front().point;
       lock.unlock();
-      point.wait();
+      point.settle();
       lock.lock();
     }
   }

@@ -29,7 +29,7 @@ Timestamps::Taken Timestamps::take(Queue& queue) {
 
 emu_timestamp* Timestamps::free_slot() {
   std::lock_guard<std::mutex> lock(mutex_);
-  while (!returned_.empty() && returned_.front().point.passed()) {
+  while (!returned_.empty() && returned_.front().point.settled()) {
     free_.push_back(returned_.front().slot);
     returned_.pop_front();
   }
