@@ -15,7 +15,7 @@ from emu_runtime.device import (
     device_count,
     why_no_device,
 )
-from emu_runtime.errors import EmuError
+from emu_runtime.errors import DeviceLostError, EmuError
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,22 @@ class Reading:
 
 
 def read(index: int) -> Reading:
+    """Opens a device again that was lost: its emud may have been started anew."""
     try:
-        device = Device(index)
-        return Reading(
-            index, device.properties(), device.telemetry(), None, tuple(device.power_modes())
-        )
+        try:
+            return _read(index)
+        except DeviceLostError:
+            Device(index).reset()
+            return _read(index)
     except EmuError as error:
         return Reading(index, None, None, error)
+
+
+def _read(index: int) -> Reading:
+    device = Device(index)
+    return Reading(
+        index, device.properties(), device.telemetry(), None, tuple(device.power_modes())
+    )
 
 
 def read_all() -> list[Reading]:

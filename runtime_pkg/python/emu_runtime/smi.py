@@ -6,7 +6,7 @@
 
 `--watch` draws the table over the one before on a terminal, and prints one after another elsewhere;
 its shares and rates are of the time between two readings, else since emud started. `--serve`
-answers GET /metrics; without an address it listens on 127.0.0.1.
+answers GET /metrics; without an address it listens on 127.0.0.1. Both go on over a restart of emud.
 
 Exit status: 0 when each device answered; 1 when there is none or one did not answer, the power mode
 may not be set or the address is taken (the reason is on standard error); 2 for a wrong command
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import time
@@ -157,6 +158,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def read_again() -> list[Reading]:
+    """As `read_all`; once a node answered, a private device is no answer in its place."""
+    readings = read_all()
+    if any(reading.properties and not reading.properties.is_private for reading in readings):
+        os.environ["EMU_PRIVATE"] = "0"
+    return readings
+
+
 class Screen:
     """Where tables are written: over the one before on a terminal, else one after another."""
 
@@ -187,10 +196,10 @@ def _run(options: argparse.Namespace) -> bool:
         return all(reading.error is None for reading in readings)
     if options.serve:
         host, port = options.serve
-        prometheus.serve(host, port, read_all)
+        prometheus.serve(host, port, read_again)
     screen, before = Screen(), dict[int, Telemetry]()
+    readings = read_again()
     while True:
-        readings = read_all()
         if options.json:
             print(json.dumps(as_data(readings)), flush=True)
         elif options.prometheus:
@@ -203,6 +212,10 @@ def _run(options: argparse.Namespace) -> bool:
             return all(reading.error is None for reading in readings)
         before = {r.index: r.telemetry for r in readings if r.telemetry is not None}
         time.sleep(options.watch)
+        try:
+            readings = read_again()
+        except EmuError as error:  # emud may come back
+            readings = [Reading(index, None, None, error) for index in before or (0,)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
