@@ -16,6 +16,7 @@ import sys
 from collections.abc import Sequence
 
 from emu_runtime import diag_device, diag_install
+from emu_runtime.diag_memory import CHUNK, MIB
 from emu_runtime.diagnosis import Outcome, Plan, Result, run
 
 _MARKS = {Outcome.PASSED: "passed", Outcome.FAILED: "FAILED", Outcome.NOT_RUN: "not run"}
@@ -51,6 +52,15 @@ def as_data(level: int, results: Sequence[Result]) -> dict[str, object]:
     }
 
 
+def _memory(text: str) -> int:
+    """Bytes, of MiB."""
+    if not (text.isascii() and text.isdigit()) or int(text) * MIB < CHUNK:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of MiB from {CHUNK // MIB}, got {text}"
+        )
+    return int(text) * MIB
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="emu-diag", description="Does the installation, and the device behind it, work?"
@@ -60,7 +70,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--device", type=int, default=0, metavar="N", help="which device")
     parser.add_argument(
-        "--memory", type=int, metavar="MIB", help="at most so much device memory for level 3"
+        "--memory", type=_memory, metavar="MIB", help="at most so much device memory for level 3"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     return parser.parse_args(arguments)
@@ -73,8 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.json:
             print(line(result), flush=True)
 
-    bound = None if options.memory is None else options.memory * 2**20
-    plan = Plan(options.device, options.level, bound)
+    plan = Plan(options.device, options.level, options.memory)
     steps = [*diag_install.STEPS, *diag_device.steps(plan)]
     try:
         results = run(steps, tell)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from emu_runtime.device import Device, Telemetry
+from emu_runtime.device import Device, Telemetry, Throttle
 from emu_runtime.diagnosis import Figures, Finding, Plan
 from emu_runtime.figures import KINDS, throttle_name
 
 _SLOT_STATES = ("empty", "invalid", "valid", "writing", "refused")
 _BROKEN = ("invalid", "refused")
+_MENDS: dict[int, str] = {
+    Throttle.THERMAL: "Let it cool down, give it more air, or choose a lower power mode: "
+    "emu-smi --set-power-mode eco",
+    Throttle.FAULT: "Take back the injected fault: emu-fault clear",
+    Throttle.TRIP: "Reset the device, which lets it cool down first: emu-fw reset",
+}
 _INSTALL = "Write a good image into it: emu-fw install IMAGE"
 
 
@@ -40,13 +46,12 @@ def condition(plan: Plan) -> Figures:
         raise Finding(
             f"the device is throttled ({throttle_name(now)}) at {now.temperature_celsius:.0f} "
             f"degrees Celsius: its cores run at {now.clock_hertz / 1e6:.0f} MHz",
-            "Let it cool down, give it more air, or choose a lower power mode: "
-            "emu-smi --set-power-mode eco",
+            _MENDS.get(now.throttle, "Look into the event log: emu-fw events"),
         )
     if now.ecc_uncorrected:
         raise Finding(
             f"{now.ecc_uncorrected} errors of device memory could not be corrected",
-            "Reset the device (emu-fw reset); replace it if they come back",
+            "Replace the device if the count grows: it is since emud started, resets leave it",
         )
     return {
         "celsius": round(now.temperature_celsius, 1),

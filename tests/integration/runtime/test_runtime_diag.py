@@ -123,6 +123,69 @@ def test_a_throttled_device(site: Path, socket_folder: Path) -> None:
     assert_blamed(steps, "condition", "throttled (thermal)", "power mode")
 
 
+def inject(site: Path, folder: Path, *words: str) -> None:
+    program = "import sys; from emu_driver_shim.faults import main; sys.exit(main())"
+    clean = clean_environment(site, EMU_DEVICE_DIR=str(folder))
+    done = run([sys.executable, "-c", program, "inject", *words], env=clean, timeout=60)
+    assert done.ok, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "mend"),
+    [
+        (("slow", "--factor", "4", "--times", "0"), "fault", "emu-fault clear"),
+        (("thermal-trip",), "trip", "emu-fw reset"),
+    ],
+)
+def test_a_device_that_an_injected_fault_throttles(
+    site: Path, socket_folder: Path, words: tuple[str, ...], name: str, mend: str
+) -> None:
+    with served(site, socket_folder):
+        inject(site, socket_folder, *words)
+        diagnose(site, EMU_DEVICE_DIR=str(socket_folder))  # meets it
+        steps = diagnose(site, EMU_DEVICE_DIR=str(socket_folder))
+    assert_blamed(steps, "condition", f"throttled ({name})", mend)
+    assert "air" not in steps["condition"]["mend"]
+
+
+BIT_ERROR = """
+import emu_runtime as emu
+from emu_driver_shim import driver, faults
+from emu_runtime.errors import BitError
+device = emu.Device(0)
+address = device.alloc(4096)
+driver.Device(0).inject(driver.CFault(
+    kind=faults.FaultKind.BIT_UNCORRECTED, queue=driver.ANY_QUEUE, times=1, address=address
+))
+try:
+    device.read(address, 4096)
+except BitError:
+    print("found")
+"""
+
+
+def test_memory_errors_that_a_reset_does_not_forget(site: Path, socket_folder: Path) -> None:
+    reset = "import sys; from emu_driver_shim.firmware import main; sys.exit(main(['reset']))"
+    clean = clean_environment(site, EMU_DEVICE_DIR=str(socket_folder))
+    with served(site, socket_folder):
+        for text in (BIT_ERROR, reset):
+            done = run([sys.executable, "-c", text], env=clean, timeout=60)
+            assert done.ok, done.stderr
+        steps = diagnose(site, EMU_DEVICE_DIR=str(socket_folder))
+    assert_blamed(steps, "condition", "1 errors", "Replace the device if the count grows")
+
+
+def test_memory_for_no_fewer_than_a_chunk(site: Path) -> None:
+    for number in ("-5", "0", "x"):
+        done = run(
+            [sys.executable, "-c", DIAG, "--memory", number],
+            env=clean_environment(site),
+            timeout=60,
+        )
+        assert done.status == 2
+        assert f"expected a number of MiB from 4, got {number}" in done.stderr
+
+
 def test_little_pinned_memory(site: Path, socket_folder: Path) -> None:
     with served(site, socket_folder):
         steps = diagnose(site, text=SMALL_FILES, EMU_DEVICE_DIR=str(socket_folder))
