@@ -229,9 +229,9 @@ typedef struct emurt_api {
   int32_t (*host_is_pinned)(const void* pointer);
 
   /* Streams and events. Priority: lower number first, 0 is the default. A stream that is lost says so in each call that
-   * asks for its work, and goes on being lost until it is destroyed; the other streams go on. What was recorded on it and
-   * not done is EMU_ERROR_QUEUE_LOST from then on, and never done. `device_synchronize` waits for all streams before it
-   * says that one is lost. */
+   * asks for its work, and goes on being lost until it is destroyed; the other streams go on. An event that was
+   * recorded on it after what was lost is an error from then on, and never done. `device_synchronize` waits for all
+   * streams before it says that one is lost. */
   int32_t (*stream_create)(int32_t device, int32_t priority, emurt_stream* out);
   int32_t (*stream_destroy)(emurt_stream stream);
   uint64_t (*stream_id)(int32_t device, emurt_stream stream); /* 0: default stream; UINT64_MAX: not a live stream */

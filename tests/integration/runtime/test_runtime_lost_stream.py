@@ -64,7 +64,7 @@ def said(done: Completed) -> list[str]:
 
 
 def test_what_a_reset_gave_up_is_never_done(hanging: HangScript) -> None:
-    """A new stream takes the queue of the lost one, and its timeline stands past what was given up."""
+    """A new stream takes the lost one's queue, whose timeline stands past what was given up."""
     done = hanging("""
 first, other = emu.Stream(0), emu.Stream(0)
 buffer = emu.PinnedBuffer(4096)
