@@ -1,7 +1,7 @@
 """A client of the device process without our libraries: what it sends is up to the check.
 
 By its bytes, as driver_shim/src/protocol.h and ring.h had them when interface 1.0 was published:
-they stay as they are for as long as the major number does.
+they stay as they are for as long as the major number does, and what is new comes after them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ OK, VERSION, INVALID_ARGUMENT, STALE_HANDLE, NOT_SUPPORTED = 0, 4, 1, 14, 15
 DEVICE_INFO, TELEMETRY, CONTEXT_CREATE, CONTEXT_DESTROY, MEMORY_ALLOC = 1, 2, 3, 4, 5
 MEMORY_FREE, MEMORY_INFO, HOST_REGISTER, HOST_UNREGISTER, PROGRAM_LOAD = 6, 7, 8, 9, 10
 PROGRAM_UNLOAD, QUEUE_CREATE, QUEUE_DESTROY, FAULT, ACTIVITY_ENABLE, ACTIVITY_READ = range(11, 17)
+QUEUE_RESET, QUEUE_FAULT = 26, 27
+QUEUE_CANCEL, FENCE_CREATE, FENCE_EXPORT, FENCE_IMPORT, FENCE_DESTROY, FENCE_SIGNAL = range(31, 37)
+PEER_EXPORT, PEER_IMPORT = 39, 40
 LAUNCH, COPY_TO_DEVICE, COPY_FROM_DEVICE, COPY_ON_DEVICE, FILL, WAIT, TIMESTAMP = range(1, 8)
+SIGNAL_FENCE, COPY_PEER = 8, 10
 PATIENCE_SECONDS = 20
 
 

@@ -165,6 +165,16 @@ CONTROL = {
     "read its fault": (raw.FAULT, 0),
     "record its activity": (raw.ACTIVITY_ENABLE, 0),
     "read its activity": (raw.ACTIVITY_READ, 0),
+    "reset a queue": (raw.QUEUE_RESET, 1),
+    "read a queue's fault": (raw.QUEUE_FAULT, 1),
+    "cancel commands": (raw.QUEUE_CANCEL, 1),
+    "make a fence": (raw.FENCE_CREATE, 0),
+    "share a fence": (raw.FENCE_EXPORT, 1),
+    "take a fence": (raw.FENCE_IMPORT, 1),
+    "destroy a fence": (raw.FENCE_DESTROY, 1),
+    "signal a fence": (raw.FENCE_SIGNAL, 1),
+    "share its memory": (raw.PEER_EXPORT, 0),
+    "take another's memory": (raw.PEER_IMPORT, 1),
 }
 NUMBERS = 64
 MINE = -1  # an address of the client's own
@@ -181,6 +191,8 @@ def commands_at(address: int) -> dict[str, tuple[int, int, int, int, int]]:
         commands[f"pinned buffer {number}"] = (raw.COPY_FROM_DEVICE, number, MINE, 0, 64)
         commands[f"timestamp into buffer {number}"] = (raw.TIMESTAMP, number, 0, 0, 0)
         commands[f"program {number}"] = (raw.LAUNCH, number, 0, 0, 0)
+        commands[f"fence {number}"] = (raw.SIGNAL_FENCE, number, 1, 0, 0)
+        commands[f"peer {number}"] = (raw.COPY_PEER, MINE, address, number, 64)
     return commands
 
 
