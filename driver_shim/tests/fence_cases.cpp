@@ -111,6 +111,18 @@ CASE(fence_across_contexts) {
   // It never goes back, and the host signals too.
   OK(api->fence_signal(fence, 3));
   CHECK(value_of(fence) == 7 && value_of(same) == 7);
+  OK(api->queue_wait_fence(queue, same, 9, 0, &sequence));
+  REFUSED(EMU_ERROR_TIMEOUT, api->queue_synchronize(queue, sequence, kMoment)); // asleep again, with nobody beside it
+  OK(api->activity_enable(other, 1));
+  OK(api->fence_signal(fence, 9));
+  // Who waits for the queue would ring for it again and again: this looks at its records alone.
+  CHECK(eventually([&] {
+    emu_activity record{};
+    size_t count = 0;
+    uint64_t dropped = 0;
+    OK(api->activity_read(other, &record, 1, &count, &dropped));
+    return count == 1 && record.command == sequence && record.status == EMU_OK;
+  }, 5));
   OK(api->fence_signal(fence, UINT64_MAX));
   OK(api->fence_synchronize(same, UINT64_MAX, kSoon));
   OK(api->context_destroy(other));

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -144,6 +145,7 @@ Client::Client(const std::function<void()>& work, uid_t uid) {
   std::fflush(stdout);
   pid_ = fork();
   if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // a case that failed leaves nobody waiting for it
     dup2(pipes[1], STDOUT_FILENO);
     if (uid != 0) CHECK(setgroups(0, nullptr) == 0 && setgid(gid_t(uid)) == 0 && setuid(uid) == 0);
     work();
