@@ -59,6 +59,8 @@ void use(emu_context* context) {
   uint64_t dropped = 0;
   insist([&] { return api->activity_read(context, activities, 8, &count, &dropped); });
   CHECK(count + dropped == 3);
+  OK(api->queue_wait(queue, other, sequence + 1000, nullptr)); // never, so that there is something to give up
+  insist([&] { return api->queue_reset(queue); });
   OK(api->queue_destroy(queue));
   OK(api->host_free(context, pinned));
   OK(api->program_unload(program));
@@ -68,7 +70,15 @@ void use(emu_context* context) {
 void live() {
   emu_device* device = nullptr;
   insist([&] { return api->device_open(0, &device); });
+  uint64_t number = 0;
   for (bool done = false; !done;) {
+    emu_fault fault{};
+    fault.size = sizeof fault;
+    fault.kind = EMU_FAULT_PAGE_FAULT;
+    fault.process = 1; // not this one
+    fault.queue = UINT32_MAX;
+    insist([&] { return api->fault_inject(device, &fault, &number); });
+    insist([&] { return api->fault_clear(device, 0); });
     emu_context* context = nullptr;
     insist([&] { return api->context_create(device, &context); });
     try {

@@ -41,8 +41,16 @@ CASE(inject_bit_corrected) {
     setup.from_device(host, address, 65536);
     for (int i = 0; i < 65536; ++i) CHECK(host[i] == 0x5a);
     CHECK(telemetry(setup).ecc_corrected == uint64_t(way) + 1); // it was written back
+    if (way == 0) continue;
+    emu_fault fault = fault_of(EMU_FAULT_BIT_CORRECTED); // two more in the page, beside the one that is no more
+    fault.address = address + 7;
+    inject(setup, fault);
+    inject(setup, fault);
+    setup.from_device(host, address + 100, 8);
+    CHECK(telemetry(setup).ecc_corrected == 4);
   }
-  CHECK(faults(setup).size() == 2 && faults(setup)[0].struck == 1 && faults(setup)[1].struck == 1);
+  for (const emu_fault& fault : faults(setup)) CHECK(fault.struck == 1);
+  CHECK(faults(setup).size() == 4);
 }
 
 CASE(inject_bit_uncorrected) {

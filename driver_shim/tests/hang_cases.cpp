@@ -64,6 +64,7 @@ CASE(queue_reset_gives_up_what_runs_and_what_waits) {
     OK(api->queue_completed(setup.queue, &done));
     OK(api->queue_launch(setup.queue, count, kOneBlock, &forever, sizeof forever, 0, &running));
     for (int i = 0; i < 100; ++i) last = fill(setup.queue, address, 9);
+    REFUSED(EMU_ERROR_TIMEOUT, api->queue_synchronize(setup.queue, running, 50'000'000)); // it runs
     OK(api->queue_reset(setup.queue));
     for (const uint64_t one : {running, running + 50, last}) {
       REFUSED(EMU_ERROR_QUEUE_LOST, api->queue_synchronize(setup.queue, one, UINT64_MAX));

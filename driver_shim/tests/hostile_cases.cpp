@@ -86,3 +86,60 @@ CASE(hostile_rings) {
   faults_with([&](RawQueue& q) { command(q, {7, 0, 0, 777, 0, 0, 0, {}, 0}); }, "pinned");
   emud_still_serves();
 }
+
+CASE(hostile_resets) {
+  const Served device;
+  const auto reset = [](RawQueue& queue) {
+    const uint64_t id = 1; // of the first queue of a device
+    return emu_status(ask(queue.socket, RequestKind::queue_reset, queue.context, id).reply.status);
+  };
+  {
+    const Descriptor socket = greeted();
+    RawQueue queue(socket.get());
+    CHECK(ask(queue.socket, RequestKind::queue_reset, queue.context, 99).reply.status == EMU_ERROR_STALE_HANDLE);
+    Command command{}; // waits for ever: what is behind it stays
+    command.kind = uint32_t(CommandKind::wait);
+    command.bytes = sizeof command;
+    command.target = 1;
+    const RawReply other = ask(queue.socket, RequestKind::queue_create, queue.context, EMU_QUEUE_COPY);
+    CHECK(other.reply.status == EMU_OK);
+    command.target = other.reply.value;
+    command.source = 1;
+    std::memcpy(queue.data(), &command, sizeof command);
+    queue.submit(sizeof command);
+    CHECK(reset(queue) == EMU_OK);
+    CHECK(queue.header().completed == 1 && queue.header().head == sizeof command);
+    const auto place = [&](size_t slot, uint64_t awaited, uint32_t bytes = sizeof(Command)) {
+      command.source = awaited;
+      command.bytes = bytes;
+      std::memcpy(queue.data() + slot * sizeof command, &command, sizeof command);
+    };
+    place(1, 0); // is done at once: then the engine is at the one behind it, and looks no further
+    place(2, 1);
+    queue.submit(3 * sizeof command);
+    CHECK(eventually([&] { return queue.header().completed == 2; }));
+    usleep(50'000);
+    // Commands of no size, too long, cut short; a ring that is over-full.
+    for (const uint32_t bytes : {0u, 63u, 65u, 4u << 20}) {
+      place(3, 1, bytes);
+      queue.submit(4 * sizeof command);
+      CHECK(reset(queue) == EMU_ERROR_ILLEGAL_COMMAND);
+    }
+    for (const uint64_t tail : {4 * sizeof command - 1, size_t(1) << 40, size_t(0)}) {
+      queue.submit(tail);
+      CHECK(reset(queue) == EMU_ERROR_ILLEGAL_COMMAND);
+    }
+    CHECK(queue.header().completed == 2); // nothing was given up
+    place(3, 1);
+    queue.submit(4 * sizeof command);
+    CHECK(reset(queue) == EMU_OK && queue.header().completed == 4);
+    emu_fault fault{};
+    const Descriptor fd(memfd_create("fault", MFD_CLOEXEC));
+    CHECK(write(fd.get(), &fault, sizeof fault) == ssize_t(sizeof fault));
+    for (const uint64_t bytes : {uint64_t(0), uint64_t(8), sizeof fault, sizeof fault + 1}) {
+      CHECK(ask(queue.socket, RequestKind::fault_inject, 0, 0, 0, bytes, fd.get()).reply.status ==
+            EMU_ERROR_INVALID_ARGUMENT);
+    }
+  }
+  emud_still_serves();
+}

@@ -107,7 +107,17 @@ CASE(inject_slow) {
   };
   const auto launches = [&] { return launch(setup.queue, empty); };
   const auto fills = [&] { return fill(setup.queue, address, 1, 1 << 20); };
-  const uint64_t launch_ticks = ticks(launches), fill_ticks = ticks(fills);
+  emu_program* count = setup.program(kCount);
+  const auto counts = [&] { // ticks of its arithmetic
+    const int64_t steps = 1000;
+    const uint64_t before = telemetry(setup).spent_vector_ticks;
+    uint64_t sequence = 0;
+    OK(api->queue_launch(setup.queue, count, kOneBlock, &steps, sizeof steps, 0, &sequence));
+    finish(setup.queue, sequence);
+    return telemetry(setup).spent_vector_ticks - before;
+  };
+  const uint64_t launch_ticks = ticks(launches), fill_ticks = ticks(fills), count_ticks = counts();
+  CHECK(count_ticks > 1000);
   CHECK(telemetry(setup).throttle == EMU_THROTTLE_NONE);
   emu_fault fault = fault_of(EMU_FAULT_SLOW);
   fault.factor = 7;
@@ -117,6 +127,7 @@ CASE(inject_slow) {
   CHECK(ticks(launches) == 7 * launch_ticks && ticks(fills) == 7 * fill_ticks);
   const emu_telemetry slow = telemetry(setup);
   CHECK(slow.throttled_ticks == 7 * (launch_ticks + fill_ticks));
+  CHECK(counts() == 7 * count_ticks);
   CHECK(slow.spent_matrix_ticks + slow.spent_vector_ticks + slow.spent_memory_ticks + slow.spent_control_ticks +
             slow.spent_copy_ticks + slow.spent_waiting_ticks + slow.spent_idle_ticks ==
         slow.device_ticks);
