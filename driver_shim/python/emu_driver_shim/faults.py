@@ -51,6 +51,8 @@ class CommandKind(_Word):
     FILL = 5
     WAIT = 6
     TIMESTAMP = 9
+    SIGNAL = 10
+    COPY_PEER = 11
 
 
 def _member(kind: type[_Word], word: str) -> _Word:
