@@ -258,6 +258,32 @@ CASE(link_down) {
   }
 }
 
+CASE(link_down_is_injected) {
+  const Served served({"--devices", "2"});
+  On zero(0), one(1);
+  emu_fault fault{};
+  fault.size = sizeof fault;
+  fault.kind = EMU_FAULT_LINK_DOWN;
+  fault.queue = api->queue_id(zero.copies);
+  fault.skip = 1;
+  fault.times = 1;
+  uint64_t number = 0, sequence = 0;
+  OK(api->fault_inject(zero.device, &fault, &number));
+  OK(api->queue_copy_peer(zero.copies, one.context, one.address, zero.context, zero.address, 16, 0, &sequence));
+  OK(api->queue_synchronize(zero.copies, sequence, kSoon));
+  OK(api->queue_copy_peer(zero.copies, one.context, one.address, zero.context, zero.address, 16, 0, &sequence));
+  REFUSED(EMU_ERROR_LINK_DOWN, api->queue_synchronize(zero.copies, sequence, kSoon));
+  CHECK(last_error().command == sequence && last_error().scope == EMU_SCOPE_QUEUE);
+  CHECK(link_of(one.device, 0).is_up == 0);
+  OK(api->queue_reset(zero.copies));
+  OK(api->queue_copy_peer(zero.copies, one.context, one.address, zero.context, zero.address, 16, 0, &sequence));
+  REFUSED(EMU_ERROR_LINK_DOWN, api->queue_synchronize(zero.copies, sequence, kSoon)); // it stays down
+  OK(api->link_set_up(one.device, 0, 1));
+  OK(api->queue_reset(zero.copies));
+  OK(api->queue_copy_peer(zero.copies, one.context, one.address, zero.context, zero.address, 16, 0, &sequence));
+  OK(api->queue_synchronize(zero.copies, sequence, kSoon));
+}
+
 CASE(link_state_is_the_owner_s) {
   if (geteuid() != 0) return; // it takes root to be two users
   const Served served({"--devices", "2"});

@@ -304,7 +304,8 @@ typedef enum emu_fault_kind {
   EMU_FAULT_PAGE_FAULT = 5,
   EMU_FAULT_THERMAL_TRIP = 6,
   EMU_FAULT_FIRMWARE_CRASH = 7,
-  EMU_FAULT_SLOW = 8
+  EMU_FAULT_SLOW = 8,
+  EMU_FAULT_LINK_DOWN = 9
 } emu_fault_kind;
 
 /* A fault that the device is told to have, and what it strikes. It spares the first `skip` commands that match, and
@@ -315,7 +316,7 @@ typedef struct emu_fault {
   uint64_t number;  /* of the injection, from 1; given out */
   int32_t process;  /* whose commands; 0: any's. Of a bit error, whose memory; 0: of who asks */
   uint32_t queue;   /* id of the queue whose commands, or UINT32_MAX: any */
-  uint32_t command; /* emu_activity_kind of the commands, or 0: any. A hang strikes launches only */
+  uint32_t command; /* emu_activity_kind of the commands, or 0: any. A hang is of launches, a link of peer copies */
   uint32_t factor;  /* of EMU_FAULT_SLOW: how many times the ticks, 2 to 1000; else 0 */
   uint64_t skip;
   uint64_t times;   /* 0: always, until it is cleared */

@@ -38,6 +38,7 @@ class FaultKind(_Word):
     THERMAL_TRIP = 6
     FIRMWARE_CRASH = 7
     SLOW = 8
+    LINK_DOWN = 9
 
 
 class CommandKind(_Word):

@@ -111,14 +111,14 @@ void Device::set_power_mode(uint64_t index) {
 }
 
 /* Each end of it is told, whichever device was asked; emud outlives both. */
-void Device::link_set_up(Link& link, bool up, pid_t by) {
+void Device::link_set_up(Link& link, bool up, const std::string& by, pid_t process) {
   if (link.up.exchange(up) == up) return;
   const emu_link_info info = link.info();
   emu_event event = new_event(EMU_EVENT_LINK, up ? EMU_OK : EMU_ERROR_LINK_DOWN, EMU_SCOPE_DEVICE);
-  event.process = by;
+  event.process = process;
   for (const uint32_t end : info.device) {
-    board_.devices[end]->note(event, format("link %u between the devices %u and %u was taken %s by process %d",
-                                            info.index, info.device[0], info.device[1], up ? "up" : "down", by));
+    board_.devices[end]->note(event, format("link %u between the devices %u and %u was taken %s by %s", info.index,
+                                            info.device[0], info.device[1], up ? "up" : "down", by.c_str()));
   }
 }
 

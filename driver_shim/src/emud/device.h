@@ -98,7 +98,7 @@ class Device {
 
   emu_power_mode power_mode(uint64_t index) const; // throws Refusal
   void set_power_mode(uint64_t index);             // throws Refusal
-  void link_set_up(Link& link, bool up, pid_t by);
+  void link_set_up(Link& link, bool up, const std::string& by, pid_t process);
 
   /* Places a command that is ready at `ready` on the clock of engine `kind`. */
   Span advance(emu_queue_kind kind, uint64_t ready, const Work& work);

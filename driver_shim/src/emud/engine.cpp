@@ -173,7 +173,8 @@ void Engine::lose_doorbells() {
   for (const auto& queue : queues_) {
     const Context& context = *queue->context;
     if (!context.knows_queue_loss || queue->is_deaf() || !queue->has_unseen_command()) continue;
-    if (device_.faults().lose_doorbell(context.owner, queue->id) != 0) queue->lose_doorbell();
+    const Faults::Target target{context.owner, queue->id, 0};
+    if (device_.faults().strike_by(EMU_FAULT_LOST_DOORBELL, target) != 0) queue->lose_doorbell();
   }
 }
 

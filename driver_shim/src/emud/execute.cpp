@@ -403,6 +403,13 @@ class Execution : machine::BitErrorCorrection {
   Link* link_to(const Device& other) {
     Link* const link = device_.board().links.between(device_.index, other.index);
     if (link == nullptr) throw illegal(format("no link joins the devices %u and %u", device_.index, other.index));
+    if (device_.faults().armed()) {
+      const Faults::Target target{context_.owner, queue_.id, EMU_ACTIVITY_COPY_PEER};
+      const uint64_t fault = device_.faults().strike_by(EMU_FAULT_LINK_DOWN, target);
+      if (fault != 0) {
+        device_.link_set_up(*link, false, format("injected fault %llu", static_cast<unsigned long long>(fault)), 0);
+      }
+    }
     if (!link->up) {
       ++link->errors;
       throw CommandFault{EMU_ERROR_LINK_DOWN, 0,

@@ -18,6 +18,11 @@ bool is_command(uint32_t kind) {
          (kind >= EMU_ACTIVITY_TIMESTAMP && kind <= EMU_ACTIVITY_COPY_PEER);
 }
 
+/* Not at the start of a command. */
+bool strikes_elsewhere(const emu_fault& fault) {
+  return Faults::is_bit_error(fault) || fault.kind == EMU_FAULT_LOST_DOORBELL || fault.kind == EMU_FAULT_LINK_DOWN;
+}
+
 } // namespace
 
 const constants::Fault& about(emu_fault_kind kind) { return constants::kFaults[kind - 1]; }
@@ -42,9 +47,13 @@ emu_fault Faults::complete(emu_fault fault) {
   if (fault.kind == EMU_FAULT_LOST_DOORBELL && fault.command != 0) {
     throw bad(name + " is lost before the command is seen: expected no kind of command");
   }
-  if (fault.kind == EMU_FAULT_HANG) {
-    if (fault.command != 0 && fault.command != EMU_ACTIVITY_LAUNCH) throw bad(name + ": expected launches as commands");
-    fault.command = EMU_ACTIVITY_LAUNCH;
+  if (fault.kind == EMU_FAULT_HANG || fault.kind == EMU_FAULT_LINK_DOWN) {
+    const bool hang = fault.kind == EMU_FAULT_HANG;
+    const uint32_t only = hang ? EMU_ACTIVITY_LAUNCH : EMU_ACTIVITY_COPY_PEER;
+    if (fault.command != 0 && fault.command != only) {
+      throw bad(name + (hang ? ": expected launches as commands" : ": expected peer copies as commands"));
+    }
+    fault.command = only;
   }
   if (bit) fault.times = 1;
   fault.struck = 0;
@@ -115,7 +124,7 @@ Faults::Strike Faults::strike(const Target& command) noexcept {
   const std::lock_guard lock(mutex_);
   Strike out;
   for (Entry& entry : entries_) {
-    if (is_bit_error(entry.fault) || entry.fault.kind == EMU_FAULT_LOST_DOORBELL || !entry.matches(command)) continue;
+    if (strikes_elsewhere(entry.fault) || !entry.matches(command)) continue;
     if (!entry.is_due()) continue;
     if (entry.fault.kind == EMU_FAULT_SLOW) {
       out.factor *= entry.fault.factor;
@@ -130,10 +139,10 @@ Faults::Strike Faults::strike(const Target& command) noexcept {
   return out;
 }
 
-uint64_t Faults::lose_doorbell(pid_t process, uint32_t queue) noexcept {
+uint64_t Faults::strike_by(emu_fault_kind kind, const Target& target) noexcept {
   const std::lock_guard lock(mutex_);
   for (Entry& entry : entries_) {
-    if (entry.fault.kind != EMU_FAULT_LOST_DOORBELL || !entry.matches({process, queue, 0}) || !entry.is_due()) continue;
+    if (entry.fault.kind != uint32_t(kind) || !entry.matches(target) || !entry.is_due()) continue;
     ++entry.fault.struck;
     look();
     return entry.fault.number;

@@ -50,7 +50,8 @@ class Faults {
     uint64_t number = 0;      // of that
   };
   Strike strike(const Target& command) noexcept;
-  uint64_t lose_doorbell(pid_t process, uint32_t queue) noexcept; // the number of the fault that does, or 0
+  /* Of a kind that strikes elsewhere than at the start of a command: the number of the fault that does, or 0. */
+  uint64_t strike_by(emu_fault_kind kind, const Target& target) noexcept;
 
   /* Bit errors in memory of a context, from `address` on. */
   struct BitErrors {

@@ -359,7 +359,8 @@ Session::Answer Session::answer(const Request& request) {
     case RequestKind::link_info: set_payload(device_.board().links.at(request.value).info()); break;
     case RequestKind::link_set_up:
       require_owner("take a link down or up");
-      device_.link_set_up(device_.board().links.at(request.object), request.value != 0, client_);
+      device_.link_set_up(device_.board().links.at(request.object), request.value != 0,
+                          format("process %d", client_), client_);
       break;
     case RequestKind::peer_export:
       std::tie(out.reply.value, out.reply.count) = context(request)->peer_export();
