@@ -14,7 +14,7 @@ from pathlib import Path
 import emu_runtime
 from emu_runtime import diag_instructions, diag_memory, diag_state
 from emu_runtime.device import Device
-from emu_runtime.diag_memory import compare
+from emu_runtime.diag_memory import Held, compare, holding
 from emu_runtime.diagnosis import Figures, Finding, Plan, Step
 from emu_runtime.errors import ShutDownError
 from emu_runtime.stream import Event, Module, Stream
@@ -53,19 +53,19 @@ PROGRAM = f"""\
 class _Kernel:
     """The program with its data on the device and the result that the host expects."""
 
-    def __init__(self, index: int, elements: int) -> None:
+    def __init__(self, held: Held, elements: int) -> None:
         source = random.Random(SEED)
-        self.device = Device(index)
+        self.device = held.device
         self.elements = elements
         a = array.array("i", source.randbytes(4 * elements))
         b = array.array("i", source.randbytes(4 * elements))
         wrapped = (((x * y + x + 2**31) % 2**32) - 2**31 for x, y in zip(a, b, strict=True))
         self.expected = array.array("i", wrapped)
-        self.addresses = [self.device.alloc(4 * elements) for _ in range(3)]
+        self.addresses = [held.alloc(4 * elements) for _ in range(3)]
         self.device.write(self.addresses[0], a.tobytes())
         self.device.write(self.addresses[1], b.tobytes())
         self.device.synchronize()  # other streams launch on what the default stream wrote
-        self.module = Module(index, PROGRAM)
+        self.module = Module(self.device.index, PROGRAM)
 
     def launch(self, stream: Stream | None = None) -> None:
         blocks = -(-self.elements // LANES)
@@ -83,10 +83,6 @@ class _Kernel:
                     "Run the machine's conformance tests: its arithmetic is wrong",
                 )
 
-    def free(self) -> None:
-        for address in self.addresses:
-            self.device.free(address)
-
 
 def open_device(plan: Plan) -> Figures:
     properties = Device(plan.device).properties()
@@ -101,66 +97,68 @@ def open_device(plan: Plan) -> Figures:
 
 def program(plan: Plan) -> Figures:
     elements = plan.pick(100_003, 1_000_003, 1_000_003)
-    kernel = _Kernel(plan.device, elements)
-    for _ in range(plan.pick(1, 50, 500)):
-        kernel.device.fill(kernel.addresses[2], 0, 4 * elements)
-        kernel.launch()
-        kernel.check()
-    kernel.free()
+    with holding(plan) as held:
+        kernel = _Kernel(held, elements)
+        for _ in range(plan.pick(1, 50, 500)):
+            kernel.device.fill(kernel.addresses[2], 0, 4 * elements)
+            kernel.launch()
+            kernel.check()
     return {"elements": elements}
 
 
 def fences(plan: Plan) -> Figures:
     """A stream that waits for an event sees what was written before it, each time."""
     rounds = plan.pick(20, 500, 5000)
-    kernel = _Kernel(plan.device, 10_007)
-    size = 4 * kernel.elements
-    target = kernel.device.alloc(size)
-    first, second = Stream(plan.device), Stream(plan.device)
-    event, freed = Event(plan.device), Event(plan.device)
-    for _ in range(rounds):
-        kernel.device.fill(kernel.addresses[2], 0, size, first)
-        kernel.launch(first)
-        event.record(first)
-        second.wait_event(event)
-        kernel.device.copy(target, kernel.addresses[2], size, second)
-        freed.record(second)
-        first.wait_event(freed)
-        got = kernel.device.read(target, size, second)
-        compare("a stream after an event", kernel.expected.tobytes(), got)
-    kernel.free()
-    kernel.device.free(target)
+    with holding(plan) as held:
+        kernel = _Kernel(held, 10_007)
+        size = 4 * kernel.elements
+        target = held.alloc(size)
+        first, second = Stream(plan.device), Stream(plan.device)
+        event, freed = Event(plan.device), Event(plan.device)
+        for _ in range(rounds):
+            kernel.device.fill(kernel.addresses[2], 0, size, first)
+            kernel.launch(first)
+            event.record(first)
+            second.wait_event(event)
+            kernel.device.copy(target, kernel.addresses[2], size, second)
+            freed.record(second)
+            first.wait_event(freed)
+            got = kernel.device.read(target, size, second)
+            compare("a stream after an event", kernel.expected.tobytes(), got)
     return {"rounds": rounds}
 
 
 def queues(plan: Plan) -> Figures:
     """Streams side by side, of both priorities: each has its own results, in its own order."""
     count, rounds = 8, plan.pick(4, 100, 1000)
-    kernels = [_Kernel(plan.device, 4099 + number) for number in range(count)]
-    streams = [Stream(plan.device, priority=number % 2) for number in range(count)]
-    for _ in range(rounds):
+    with holding(plan) as held:
+        kernels = [_Kernel(held, 4099 + number) for number in range(count)]
+        streams = [Stream(plan.device, priority=number % 2) for number in range(count)]
+        for _ in range(rounds):
+            for kernel, stream in zip(kernels, streams, strict=True):
+                kernel.device.fill(kernel.addresses[2], 0xA5, 4 * kernel.elements, stream)
+                kernel.launch(stream)
         for kernel, stream in zip(kernels, streams, strict=True):
-            kernel.device.fill(kernel.addresses[2], 0xA5, 4 * kernel.elements, stream)
-            kernel.launch(stream)
-    for kernel, stream in zip(kernels, streams, strict=True):
-        stream.synchronize()
-        kernel.check()
-        kernel.free()
+            stream.synchronize()
+            kernel.check()
     return {"streams": count, "commands": 2 * count * rounds}
 
 
 def profile(plan: Plan) -> Figures:
     """One launch gives one record, tied to its cause; device time is the same each time."""
-    kernel = _Kernel(plan.device, 100_003)
     ticks = []
-    for number in (7, 8):
-        with emu_runtime.record_activity(plan.device) as records, emu_runtime.correlation(number):
-            kernel.launch()
-        launches = [r for r in records if r.kind is emu_runtime.ActivityKind.LAUNCH]
-        if len(launches) != 1 or launches[0].correlation != number:
-            raise Finding(f"expected one launch with correlation {number}, got {launches}")
-        ticks.append(launches[0].ticks)
-    kernel.free()
+    with holding(plan) as held:
+        kernel = _Kernel(held, 100_003)
+        for number in (7, 8):
+            with (
+                emu_runtime.record_activity(plan.device) as records,
+                emu_runtime.correlation(number),
+            ):
+                kernel.launch()
+            launches = [r for r in records if r.kind is emu_runtime.ActivityKind.LAUNCH]
+            if len(launches) != 1 or launches[0].correlation != number:
+                raise Finding(f"expected one launch with correlation {number}, got {launches}")
+            ticks.append(launches[0].ticks)
     if ticks[0] <= 0 or ticks[0] != ticks[1]:
         raise Finding(f"the same launch took {ticks[0]} and {ticks[1]} ticks of device time")
     return {"ticks": ticks[0]}

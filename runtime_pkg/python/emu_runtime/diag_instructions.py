@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from emu_runtime.device import Device
+from emu_runtime.diag_memory import holding
 from emu_runtime.diagnosis import Figures, Finding, Plan
 from emu_runtime.stream import Module
 
@@ -263,7 +263,6 @@ def check(case: Case, got: array.array[int] | array.array[float]) -> None:
 
 
 def instructions(plan: Plan) -> Figures:
-    device = Device(plan.device)
     rounds = plan.pick(1, 3, 20)
     checked: set[str] = set()
     lanes = 0
@@ -271,16 +270,15 @@ def instructions(plan: Plan) -> Figures:
         for case in cases(random.Random(SEED + number)):
             result = array.array(case.out, case.expected)
             data = [x.tobytes() for x in (case.a, case.b)] + [bytes(len(result.tobytes()))]
-            addresses = [device.alloc(len(each)) for each in data]
-            for address, each in zip(addresses, data, strict=True):
-                device.write(address, each)
-            text = _FRAME.format(name=case.name, lanes=LANES, body=case.body)
-            arguments = array.array("q", addresses).tobytes()
-            Module(plan.device, text).launch((1, 1, 1), arguments)
-            got = array.array(case.out, device.read(addresses[2], len(data[2])))
+            with holding(plan) as held:
+                addresses = [held.alloc(len(each)) for each in data]
+                for address, each in zip(addresses, data, strict=True):
+                    held.device.write(address, each)
+                text = _FRAME.format(name=case.name, lanes=LANES, body=case.body)
+                arguments = array.array("q", addresses).tobytes()
+                Module(plan.device, text).launch((1, 1, 1), arguments)
+                got = array.array(case.out, held.device.read(addresses[2], len(data[2])))
             check(case, got)
-            for address in addresses:
-                device.free(address)
             checked.add(case.name)
             lanes += len(got)
     return {"cases": len(checked), "results": lanes}

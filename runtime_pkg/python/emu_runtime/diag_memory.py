@@ -5,7 +5,10 @@ Expected bytes are made here from a seed, never taken from the device.
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import emu_runtime
@@ -16,6 +19,30 @@ from emu_runtime.diagnosis import Figures, Finding, Plan
 SEED = 20_240_229
 MIB = 2**20
 CHUNK = 4 * MIB
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one step takes of a device, and gives back however it ends."""
+
+    device: Device
+    stack: contextlib.ExitStack
+
+    def alloc(self, size: int) -> int:
+        address = self.device.alloc(size)
+        self.stack.callback(self.device.free, address)
+        return address
+
+    def pinned(self, size: int) -> PinnedBuffer:
+        buffer = PinnedBuffer(size)
+        self.stack.callback(buffer.free)
+        return buffer
+
+
+@contextlib.contextmanager
+def holding(plan: Plan) -> Iterator[Held]:
+    with contextlib.ExitStack() as stack:
+        yield Held(Device(plan.device), stack)
 
 
 def compare(place: str, expected: bytes, got: bytes) -> None:
@@ -36,18 +63,17 @@ def memory(plan: Plan) -> Figures:
     """
     device = Device(plan.device)
     total = plan.pick(16 * MIB, 256 * MIB, _free(plan, device)) // CHUNK * CHUNK
-    blocks = [device.alloc(min(64 * CHUNK, total - at)) for at in range(0, total, 64 * CHUNK)]
-    places = [blocks[at // (64 * CHUNK)] + at % (64 * CHUNK) for at in range(0, total, CHUNK)]
-    source = random.Random(SEED).randbytes(CHUNK + 8 * len(places))
-    complement = bytes(byte ^ 0xFF for byte in range(256))
-    for pattern in (source, source.translate(complement)):
-        for number, address in enumerate(places):
-            device.write(address, memoryview(pattern)[8 * number : 8 * number + CHUNK])
-        for number, address in enumerate(places):
-            expected = pattern[8 * number : 8 * number + CHUNK]
-            compare(f"memory at {address:#x}", expected, device.read(address, CHUNK))
-    for block in blocks:
-        device.free(block)
+    with holding(plan) as held:
+        blocks = [held.alloc(min(64 * CHUNK, total - at)) for at in range(0, total, 64 * CHUNK)]
+        places = [blocks[at // (64 * CHUNK)] + at % (64 * CHUNK) for at in range(0, total, CHUNK)]
+        source = random.Random(SEED).randbytes(CHUNK + 8 * len(places))
+        complement = bytes(byte ^ 0xFF for byte in range(256))
+        for pattern in (source, source.translate(complement)):
+            for number, address in enumerate(places):
+                device.write(address, memoryview(pattern)[8 * number : 8 * number + CHUNK])
+            for number, address in enumerate(places):
+                expected = pattern[8 * number : 8 * number + CHUNK]
+                compare(f"memory at {address:#x}", expected, device.read(address, CHUNK))
     device.empty_cache()
     return {"MiB": total // MIB, "patterns": 2}
 
@@ -66,15 +92,13 @@ def _free(plan: Plan, device: Device) -> int:
 def pinned(plan: Plan) -> Figures:
     """Host memory that the device reads and writes itself can be had, and is that memory."""
     size = plan.pick(16, 64, 256) * MIB
-    buffer = PinnedBuffer(size)
-    device = Device(plan.device)
-    address = device.alloc(size)
-    device.fill(address, 0x5A, size)
-    device.read_pinned(buffer, address)
-    device.synchronize()
-    compare(f"pinned memory of {size} bytes", b"\x5a" * size, bytes(buffer))
-    buffer.free()
-    device.free(address)
+    with holding(plan) as held:
+        buffer = held.pinned(size)
+        address = held.alloc(size)
+        held.device.fill(address, 0x5A, size)
+        held.device.read_pinned(buffer, address)
+        held.device.synchronize()
+        compare(f"pinned memory of {size} bytes", b"\x5a" * size, bytes(buffer))
     return {"MiB": size // MIB}
 
 
@@ -86,21 +110,18 @@ def copies(plan: Plan) -> Figures:
     sizes += plan.pick([], [64 * MIB + 3], [64 * MIB + 3, 256 * MIB - 1])
     for size in sizes:
         data = source.randbytes(size)
-        first, second = device.alloc(size), device.alloc(size)
-        device.write(first, data)
-        device.copy(second, first, size)
-        compare(f"pageable copy of {size} bytes", data, device.read(second, size))
-        pinned, back = PinnedBuffer(size), PinnedBuffer(size)
-        pinned.fill_from(data)
-        device.fill(first, 0, size)
-        device.write(first, pinned)
-        device.read_pinned(back, first)
-        device.synchronize()
-        compare(f"pinned copy of {size} bytes", data, bytes(back))
-        pinned.free()
-        back.free()
-        device.free(first)
-        device.free(second)
+        with holding(plan) as held:
+            first, second = held.alloc(size), held.alloc(size)
+            device.write(first, data)
+            device.copy(second, first, size)
+            compare(f"pageable copy of {size} bytes", data, device.read(second, size))
+            pinned, back = held.pinned(size), held.pinned(size)
+            pinned.fill_from(data)
+            device.fill(first, 0, size)
+            device.write(first, pinned)
+            device.read_pinned(back, first)
+            device.synchronize()
+            compare(f"pinned copy of {size} bytes", data, bytes(back))
     return {"sizes": len(sizes), "largest": max(sizes)}
 
 
@@ -109,19 +130,16 @@ def bandwidth(plan: Plan) -> Figures:
     device = Device(plan.device)
     hertz = device.properties().clock_hertz
     size = plan.pick(16, 64, 256) * MIB
-    buffer = PinnedBuffer(size)
-    first, second = device.alloc(size), device.alloc(size)
     ticks: dict[ActivityKind, list[int]] = {}
-    with emu_runtime.record_activity(plan.device) as records:
+    with holding(plan) as held, emu_runtime.record_activity(plan.device) as records:
+        buffer = held.pinned(size)
+        first, second = held.alloc(size), held.alloc(size)
         for _ in range(2):
             device.write(first, buffer)
             device.copy(second, first, size)
             device.read_pinned(buffer, second)
     for record in records:
         ticks.setdefault(record.kind, []).append(record.ticks)
-    buffer.free()
-    device.free(first)
-    device.free(second)
     figures: Figures = {"MiB": size // MIB}
     for kind, name in _PATHS.items():
         one, *rest = ticks.get(kind) or [0]

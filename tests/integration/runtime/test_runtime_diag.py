@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -45,6 +46,28 @@ def assert_blamed(steps: dict[str, dict[str, Any]], name: str, *said: str) -> No
     for text in said:
         assert text in steps[name]["cause"] + steps[name]["mend"], steps[name]
     assert steps[name]["mend"]
+
+
+@pytest.mark.parametrize("name", ["memory", "pinned", "copies", "fences", "queues"])
+def test_a_step_that_fails_gives_back_what_it_took(
+    emu: Any, device: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    diagnosis = importlib.import_module("emu_runtime.diagnosis")
+    modules = [importlib.import_module(f"emu_runtime.diag_{kind}") for kind in ("device", "memory")]
+
+    def differ(*_: object) -> None:
+        held.append(device.memory_stats().allocated_bytes)
+        raise diagnosis.Finding("they differ")
+
+    held: list[int] = []
+    for module in modules:
+        monkeypatch.setattr(module, "compare", differ)
+    monkeypatch.setattr(modules[0]._Kernel, "check", differ)
+    (step,) = (getattr(module, name) for module in modules if hasattr(module, name))
+    with pytest.raises(diagnosis.Finding, match="they differ"):
+        step(diagnosis.Plan())
+    assert held[0] > 0
+    assert device.memory_stats().allocated_bytes == 0
 
 
 def test_level_2_passes_on_a_good_device(site: Path) -> None:
