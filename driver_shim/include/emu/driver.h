@@ -126,7 +126,7 @@ typedef struct emu_telemetry {
   uint64_t memory_used_bytes;
   uint64_t device_ticks;    /* of the device clock since emud started */
   uint64_t busy_ticks;
-  uint64_t commands;        /* completed */
+  uint64_t commands;        /* ended, with an error or without */
   uint64_t launches;
   uint64_t faults;
   uint64_t bytes_to_device;  /* from the host or over a link */

@@ -161,9 +161,13 @@ def _traffic(device: Properties, now: Telemetry) -> Iterator[Family]:
         "Achieved while copies that way, or programs, ran, since emud started.",
         figures.bandwidths(now, device.clock_hertz).items(),
     )
-    yield _one("commands_total", "counter", "Commands completed.", now.commands)
+    yield _one(
+        "commands_total", "counter", "Commands that ended, with an error or without.", now.commands
+    )
     yield _one("launches_total", "counter", "Programs launched.", now.launches)
-    yield _one("faults_total", "counter", "Commands that lost their context.", now.faults)
+    yield _one(
+        "faults_total", "counter", "Commands that lost their queue, context or device.", now.faults
+    )
 
 
 def _state(device: Properties, now: Telemetry) -> Iterator[Family]:
