@@ -117,9 +117,9 @@ def _inject(device: Device, given: argparse.Namespace) -> dict[str, Any]:
         factor=given.factor,
         address=given.address,
     )
-    number = device.inject(fault)
-    (found,) = (one for one in device.faults() if one.number == number)
-    return fault_data(found)
+    fault.number = device.inject(fault)
+    listed = (one for one in device.faults() if one.number == fault.number)
+    return fault_data(next(listed, fault))  # not listed: cleared meanwhile, by another
 
 
 def _run(device: Device, given: argparse.Namespace) -> None:

@@ -26,7 +26,7 @@ from emu_runtime.activity import Activity, enable_activity, read_activity
 from emu_runtime.device import Device, device_count
 from emu_runtime.errors import EmuError
 
-READ_SECONDS = 0.05  # the device keeps a few thousand records; a gap would look like idleness
+READ_SECONDS = 0.05  # the device keeps 65,536 records; a gap would look like idleness
 
 
 class Recorder:
@@ -59,10 +59,12 @@ class Recorder:
 
     def _read(self) -> None:
         records, dropped = read_activity()
-        self.records += records
-        self.dropped += dropped
         for device in {record.device for record in records} - self.hertz.keys():
-            self.hertz[device] = Device(device).properties().clock_hertz
+            with contextlib.suppress(EmuError):  # lost: its records have no clock to be placed by
+                self.hertz[device] = Device(device).properties().clock_hertz
+        placed = [record for record in records if record.device in self.hertz]
+        self.records += placed
+        self.dropped += dropped + len(records) - len(placed)
 
     def _finish(self) -> None:
         with contextlib.suppress(EmuError):

@@ -26,6 +26,16 @@ TREE = Path(__file__).parents[3]
 FAULTS = tomllib.loads((TREE / "driver_shim" / "spec" / "faults.toml").read_text())["fault"]
 
 Tool = Callable[..., Completed]
+MAIN = "import sys; from emu_driver_shim.faults import main; sys.exit(main())"
+# Another user clears all faults between two calls of the program.
+CLEARED_MEANWHILE = """
+from emu_driver_shim.driver import Device
+faults = Device.faults
+def cleared(device):
+    device.clear_faults(0)
+    return faults(device)
+Device.faults = cleared
+"""
 
 
 @pytest.fixture
@@ -48,9 +58,7 @@ def node(native: Path, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def fault(package: Path, node: Path) -> Tool:
-    program = "import sys; from emu_driver_shim.faults import main; sys.exit(main())"
-
-    def start(*words: object, **environment: str) -> Completed:
+    def start(*words: object, program: str = MAIN, **environment: str) -> Completed:
         env = {"PATH": os.defpath, "PYTHONPATH": str(package), "EMU_DEVICE_DIR": str(node)}
         argv = [sys.executable, "-c", program, *map(str, words)]
         return run(argv, env={**env, **environment}, timeout=60)
@@ -79,6 +87,13 @@ def test_inject_list_and_clear(fault: Tool) -> None:
     assert [one["number"] for one in listed(fault("clear", slow["number"], "--json"))] == [2]
     assert fault("clear").ok
     assert fault("list").stdout == "no faults are injected\n"
+
+
+def test_a_fault_that_is_cleared_meanwhile_is_told_as_it_was(fault: Tool) -> None:
+    words = ["inject", "page-fault", "--command", "fill", "--json"]
+    (told,) = listed(fault(*words, program=CLEARED_MEANWHILE + MAIN))
+    assert (told["number"], told["kind"], told["command"]) == (1, "page-fault", "fill")
+    assert listed(fault("list", "--json")) == []
 
 
 def test_refusals(fault: Tool) -> None:

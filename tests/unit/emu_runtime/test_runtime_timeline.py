@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from emu_runtime import trace
 from emu_runtime.activity import Activity, ActivityKind
+from emu_runtime.device import Device, Properties
+from emu_runtime.errors import DeviceLostError
 from emu_runtime.timeline import NO_STREAM, chrome
 
 HERTZ = 1_000_000_000
@@ -54,3 +58,19 @@ def test_names_tracks_and_instants() -> None:
 
 def test_no_records_are_an_empty_trace() -> None:
     assert chrome([], {}, 0)["traceEvents"] == []
+
+
+def test_records_of_a_device_that_is_lost_before_its_clock_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lost(_: Device) -> Properties:
+        raise DeviceLostError("emud is gone")
+
+    monkeypatch.setattr(Device, "properties", lost)
+    monkeypatch.setattr(trace, "read_activity", lambda: (RECORDS, 2))
+    recorder = trace.Recorder()
+    recorder.hertz[0] = HERTZ
+    recorder._read()
+    assert [record.device for record in recorder.records] == [0, 0, 0]
+    assert recorder.dropped == 3
+    assert chrome(recorder.records, recorder.hertz, recorder.dropped)["traceEvents"]
