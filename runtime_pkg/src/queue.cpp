@@ -27,9 +27,7 @@ bool Queue::passed(uint64_t sequence) {
   return true;
 }
 
-void Queue::wait(uint64_t sequence) {
-  if (sequence != 0) check(context.api.queue_synchronize(handle, sequence, UINT64_MAX));
-}
+void Queue::wait(uint64_t sequence) { check(context.api.queue_synchronize(handle, sequence, UINT64_MAX)); }
 
 bool Queue::settled(uint64_t sequence) {
   if (settled_.load(std::memory_order_acquire) >= sequence) return true;
@@ -44,7 +42,6 @@ bool Queue::settled(uint64_t sequence) {
 }
 
 void Queue::settle(uint64_t sequence) {
-  if (sequence == 0) return;
   const emu_status status = context.api.queue_synchronize(handle, sequence, UINT64_MAX);
   if (!is_of_this_queue(status)) check(status);
 }

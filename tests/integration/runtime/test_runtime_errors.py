@@ -56,6 +56,14 @@ def test_each_later_call_gives_the_same_fault_until_a_reset(emu: Any, device: An
     assert device.read(address, 1) == b"\x05"
 
 
+def test_a_stream_without_work_tells_of_the_lost_context_too(emu: Any, device: Any) -> None:
+    idle, stream = emu.Stream(0), emu.Stream(0)
+    emu.Module(0, BAD_WRITE).launch((1, 1, 1), arguments(device.alloc(512) + FAR, 1), stream)
+    for wait in (stream.synchronize, idle.synchronize, device.synchronize):
+        with pytest.raises(emu.errors.PageFaultError):
+            wait()
+
+
 def test_a_copy_to_nowhere_is_a_fault_without_a_program(emu: Any, device: Any) -> None:
     nowhere = device.alloc(512) + FAR
     with pytest.raises(emu.errors.PageFaultError) as caught:
