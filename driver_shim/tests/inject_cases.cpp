@@ -174,3 +174,42 @@ CASE(inject_lost_doorbell) {
   OK(api->fault_clear(setup.device, number));
   works(setup, setup.copies, address, 10);
 }
+
+/* The queue whose doorbell was lost is not the one that the client waits for. */
+CASE(inject_lost_doorbell_of_another_queue) {
+  const Served served;
+  Setup setup, other;
+  const uint64_t address = setup.alloc(65536);
+  emu_fence *made = nullptr, *imported = nullptr;
+  emu_fence_token token{};
+  OK(api->fence_create(setup.context, &made));
+  OK(api->fence_export(made, 0, &token));
+  OK(api->fence_import(other.context, &token, &imported));
+  emu_fault fault = fault_of(EMU_FAULT_LOST_DOORBELL);
+  fault.queue = api->queue_id(setup.copies);
+  fault.times = 0;
+  inject(setup, fault);
+  const auto lost = [&](const auto& wait) {
+    for (uint64_t i = 0, before = faults(setup)[0].struck; i < 200; ++i) {
+      usleep(10'000); // the engine sleeps, unless the host is busy
+      wait(fill(setup.copies, address, 1, 16));
+      if (faults(setup)[0].struck > before) return true;
+    }
+    return false;
+  };
+  CHECK(lost([&](uint64_t command) {
+    uint64_t sequence = 0;
+    OK(api->queue_wait(setup.queue, setup.copies, command, &sequence));
+    finish(setup.queue, sequence);
+  }));
+  CHECK(lost([&](uint64_t command) {
+    uint64_t sequence = 0;
+    OK(api->queue_signal_fence(setup.copies, made, command, 0, nullptr));
+    OK(api->queue_wait_fence(other.queue, imported, command, 0, &sequence));
+    finish(other.queue, sequence);
+  }));
+  CHECK(lost([&](uint64_t command) {
+    OK(api->queue_signal_fence(setup.copies, made, command, 0, nullptr));
+    OK(api->fence_synchronize(imported, command, 20'000'000'000));
+  }));
+}

@@ -67,6 +67,14 @@ class Handles {
     }
   }
 
+  template <typename Each>
+  void for_each(const Each& each) const {
+    const std::shared_lock lock(mutex_);
+    for (const auto& [id, object] : objects_) {
+      if (object) each(*object);
+    }
+  }
+
   template <typename Predicate>
   void erase_if(const Predicate& predicate) {
     const std::unique_lock lock(mutex_);

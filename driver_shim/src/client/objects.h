@@ -13,6 +13,7 @@
 #include "fence_page.h"
 #include "handles.h"
 #include "ring.h"
+#include "wait.h"
 
 namespace emu::client {
 
@@ -84,6 +85,8 @@ class Queue {
   uint64_t cancel(uint64_t from, uint32_t flags);      // the first that is passed over
   uint64_t completed();                                // throws the fault of the context
   bool wait(uint64_t value, uint64_t timeout_ns);      // false: the time is up
+  /* A doorbell may be lost: for who waits for what any queue of the process is to do. Cheap when called often. */
+  static void ring_all_again();
 
  private:
   RingHeader& header() const { return *static_cast<RingHeader*>(ring_.get()); }
@@ -91,10 +94,10 @@ class Queue {
   void require_running();
   emu_error fault(uint64_t value);
   void ring();
-  void ring_again();
+  void ring_again(uint64_t now);
   void make_room(size_t bytes);
   template <typename Done>
-  bool wait_until(const Done& done, uint64_t timeout_ns);
+  Waited wait_until(const Done& done, uint64_t timeout_ns);
 
   uint32_t id_ = 0;
   uint64_t ring_bytes_ = 0;

@@ -73,11 +73,18 @@ void Queue::ring() {
   while (write(doorbell_.get(), &one, sizeof one) < 0 && errno == EINTR) {} // else it rings already
 }
 
-/* A doorbell may be lost: for who waits while the device sleeps. */
-void Queue::ring_again() {
+void Queue::ring_all_again() {
+  static std::atomic<uint64_t> due_ns{0};
+  const uint64_t now = monotonic_ns();
+  uint64_t due = due_ns.load(std::memory_order_relaxed);
+  if (now < due || !due_ns.compare_exchange_strong(due, now + kRingAgainNs / 4, std::memory_order_relaxed)) return;
+  tables().queues.for_each([=](Queue& queue) { queue.ring_again(now); });
+}
+
+/* While the device sleeps over what it was rung for. */
+void Queue::ring_again(uint64_t now) {
   const bool waits = header().head.load(std::memory_order_relaxed) != header().tail.load(std::memory_order_relaxed);
   if (!waits || header().sleeping.load(std::memory_order_seq_cst) == 0) return;
-  const uint64_t now = monotonic_ns();
   uint64_t due = ring_again_ns_.load(std::memory_order_relaxed);
   if (now < due || !ring_again_ns_.compare_exchange_strong(due, now + kRingAgainNs, std::memory_order_relaxed)) return;
   if (due != 0) ring();
@@ -110,8 +117,8 @@ uint64_t Queue::submit(const Command& command, const void* arguments, size_t byt
 }
 
 void Queue::make_room(size_t bytes) {
-  wait_until(
-      [&] { return tail_ + bytes - header().head.load(std::memory_order_acquire) <= ring_bytes_; }, UINT64_MAX);
+  const auto there_is = [&] { return tail_ + bytes - header().head.load(std::memory_order_acquire) <= ring_bytes_; };
+  while (wait_until(there_is, UINT64_MAX) != Waited::done) require_running(); // it may have been reset meanwhile
   require_running();
 }
 
@@ -124,14 +131,18 @@ uint64_t Queue::cancel(uint64_t from, uint32_t flags) {
 uint64_t Queue::completed() {
   const uint64_t value = header().completed.load(std::memory_order_acquire);
   if (header().state.load(std::memory_order_acquire) != uint32_t(QueueState::running)) wait(UINT64_MAX, 0);
-  ring_again();
+  ring_all_again();
   return value;
 }
 
 bool Queue::wait(uint64_t value, uint64_t timeout_ns) {
-  const bool done = wait_until(
-      [&] { return header().completed.load(std::memory_order_acquire) >= value; }, timeout_ns);
-  const auto state = QueueState(header().state.load(std::memory_order_acquire));
+  Waited waited;
+  QueueState state;
+  do {
+    waited = wait_until([&] { return header().completed.load(std::memory_order_acquire) >= value; }, timeout_ns);
+    state = QueueState(header().state.load(std::memory_order_acquire));
+  } while (waited == Waited::ended && state == QueueState::running); // it was reset meanwhile
+  const bool done = waited == Waited::done;
   if (state == QueueState::context_lost) context->throw_fault();
   if (done ? value <= header().given_up.load(std::memory_order_acquire) : state == QueueState::queue_lost) {
     const emu_error error = fault(value);
@@ -144,13 +155,17 @@ bool Queue::wait(uint64_t value, uint64_t timeout_ns) {
 
 /* Until `done`, or the queue no longer runs (then false), or the time is up (false). */
 template <typename Done>
-bool Queue::wait_until(const Done& done, uint64_t timeout_ns) {
+Waited Queue::wait_until(const Done& done, uint64_t timeout_ns) {
   const auto running = [&] { return header().state.load(std::memory_order_acquire) == uint32_t(QueueState::running); };
   // `completed` moves with every command, and after `head`: whatever `done` looks at.
   const Watched watched{header().completed, header().waiters, context->device().connection};
-  const Waited waited = client::wait_until(watched, done, running, [this] { ring_again(); }, timeout_ns);
+  const auto nudge = [this] {
+    ring_again(monotonic_ns()); // it has no handle while it is destroyed
+    ring_all_again();
+  };
+  const Waited waited = client::wait_until(watched, done, running, nudge, timeout_ns);
   if (waited == Waited::device_lost) context->throw_lost(QueueState::device_lost);
-  return waited == Waited::done;
+  return waited;
 }
 
 } // namespace emu::client

@@ -31,7 +31,7 @@ bool Fence::wait(uint64_t value, uint64_t timeout_ns) {
   const Watched watched{page().value, page().waiters, context->device().connection};
   const auto reached = [&] { return page().value.load(std::memory_order_seq_cst) >= value; };
   const auto whole = [&] { return page().broken.load(std::memory_order_seq_cst) == 0; };
-  switch (wait_until(watched, reached, whole, [] {}, timeout_ns)) {
+  switch (wait_until(watched, reached, whole, Queue::ring_all_again, timeout_ns)) {
     case Waited::done: return true;
     case Waited::time_is_up: return false;
     case Waited::ended:
