@@ -110,12 +110,13 @@ std::vector<Firmware::Happened> Firmware::boot() {
   State state = state_;
   const uint32_t before = state.active;
   uint32_t pending = std::exchange(state.pending, EMU_NO_SLOT);
-  const bool gives_up =
-      has_crashed_ && crashes_ >= kCrashesMost && pending == EMU_NO_SLOT && state.active != EMU_NO_SLOT;
+  const bool has_crashed = has_crashed_;
+  const uint32_t crashes = has_crashed ? crashes_ + 1 : 0;
+  const bool gives_up = crashes >= kCrashesMost && pending == EMU_NO_SLOT && state.active != EMU_NO_SLOT;
   if (gives_up) {
     pending = other();
     happened.push_back({EMU_EVENT_FIRMWARE_REFUSED, EMU_ERROR_FIRMWARE_CRASH,
-                        format("slot %u crashed %u times in a row: slot %u is tried", state.active, crashes_,
+                        format("slot %u crashed %u times in a row: slot %u is tried", state.active, crashes,
                                pending)});
   }
   bool started = pending != EMU_NO_SLOT && starts(pending, state, happened);
@@ -127,22 +128,19 @@ std::vector<Firmware::Happened> Firmware::boot() {
   const std::span<const std::byte> image = started ? std::span<const std::byte>(slots_[state.active]) : built_in();
   const ImageHeader header = judge_image(image, EMU_DRIVER_INTERFACE, key_);
   if (!started) state.active = EMU_NO_SLOT;
-  if (!(state == state_)) save(state);
-  if (!has_crashed_ || gives_up || state_.active != before) crashes_ = 0;
-  has_crashed_ = false;
-  writing_ = 0;
-  version_ = header.version;
+  std::string version = header.version;
   happened.push_back({EMU_EVENT_BOOT, EMU_OK,
                       started ? format("started %s from slot %u", header.version, state.active)
                               : format("started %s, the built-in image", header.version)});
+  if (!(state == state_)) save(state); // the last that can fail
+  crashes_ = gives_up || state_.active != before ? 0 : crashes;
+  if (has_crashed) has_crashed_ = false; // and not a crash since
+  writing_ = 0;
+  version_.swap(version);
   return happened;
 }
 
-void Firmware::crash() noexcept {
-  const std::lock_guard lock(mutex_);
-  has_crashed_ = true;
-  ++crashes_;
-}
+void Firmware::crash() noexcept { has_crashed_ = true; }
 
 std::string Firmware::version() const {
   const std::lock_guard lock(mutex_);
@@ -210,9 +208,9 @@ std::optional<Firmware::Happened> Firmware::write(uint64_t total, uint64_t offse
     if (state.previous == slot) state.previous = EMU_NO_SLOT;
     save(state); // before its bytes go
     writing_ = 0;
-    if (folder_) folder_->start(file_of(slot));
     image.clear();
     image.reserve(total);
+    if (folder_) folder_->start(file_of(slot));
     writing_ = total;
   }
   try {
@@ -242,8 +240,9 @@ Firmware::Happened Firmware::activate() {
   require_index(header, state_.minimum);
   State state = state_;
   state.pending = slot;
+  Happened activated{EMU_EVENT_FIRMWARE_ACTIVATED, EMU_OK, format("activated %s in slot %u", header.version, slot)};
   save(state);
-  return {EMU_EVENT_FIRMWARE_ACTIVATED, EMU_OK, format("activated %s in slot %u", header.version, slot)};
+  return activated;
 }
 
 Firmware::Happened Firmware::rollback() {
@@ -251,8 +250,9 @@ Firmware::Happened Firmware::rollback() {
   State state = state_;
   if (state.pending != EMU_NO_SLOT) {
     const uint32_t slot = std::exchange(state.pending, EMU_NO_SLOT);
+    Happened back{EMU_EVENT_FIRMWARE_ROLLED_BACK, EMU_OK, format("took back the activation of slot %u", slot)};
     save(state);
-    return {EMU_EVENT_FIRMWARE_ROLLED_BACK, EMU_OK, format("took back the activation of slot %u", slot)};
+    return back;
   }
   if (state.previous == EMU_NO_SLOT) {
     throw Refusal(EMU_ERROR_BAD_FIRMWARE, EMU_SCOPE_COMMAND,
@@ -262,8 +262,10 @@ Firmware::Happened Firmware::rollback() {
   const ImageHeader header = judge(state.previous);
   require_index(header, state.minimum);
   state.pending = state.previous;
+  Happened back{EMU_EVENT_FIRMWARE_ROLLED_BACK, EMU_OK,
+                format("activated %s in slot %u again", header.version, state.pending)};
   save(state);
-  return {EMU_EVENT_FIRMWARE_ROLLED_BACK, EMU_OK, format("activated %s in slot %u again", header.version, state.pending)};
+  return back;
 }
 
 } // namespace emu

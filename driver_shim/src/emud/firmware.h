@@ -8,6 +8,7 @@
 #define EMU_FIRMWARE_H
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -70,8 +71,8 @@ class Firmware {
   std::array<std::vector<std::byte>, 2> slots_;
   uint64_t writing_ = 0; // bytes of the image that is on its way to the other slot; 0: none is
   std::string version_;
-  uint32_t crashes_ = 0; // in a row, of what runs
-  bool has_crashed_ = false;
+  uint32_t crashes_ = 0; // in a row, of what ran
+  std::atomic<bool> has_crashed_{false}; // what runs; outside the lock, which is held over writes to the folder
 };
 
 } // namespace emu
