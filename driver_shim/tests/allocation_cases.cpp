@@ -6,6 +6,8 @@
 #include <functional>
 
 #include "allocations.h"
+#include "firmware_images.h"
+#include "inject.h"
 #include "raw.h"
 
 using namespace emu;
@@ -15,6 +17,11 @@ namespace {
 
 constexpr uint64_t kPage = 65536;
 constexpr uint64_t kPages = 16; // of the device
+
+/* Adds 1 to the i32 at the address at offset 0, then counts to the i64 at offset 8. */
+const std::string kTimes =
+    ".program times\n.lanes 64\n.args 16\n arg.i64 s0, 0\n arg.i64 s1, 8\n sload.i32 s2, s0\n const.i32 s3, 1\n"
+    " add.i32 s2, s2, s3\n sstore.i32 s2, s0\n loop s4, s1\n end\n exit\n";
 
 std::string trace; // for what is unexpected
 
@@ -30,6 +37,28 @@ void insist(const std::function<emu_status()>& call) {
     status = call();
   }
   expect_status(status, EMU_OK, (trace + "what was asked again").c_str(), __FILE__, __LINE__);
+}
+
+/* A reset that fails has not touched the launch that is under way, and none starts again. */
+void reset(emu_context* context, emu_queue* queue, uint64_t address, uint32_t* host) {
+  emu_program* program = nullptr;
+  emu_buffer binary{};
+  OK(api->assemble(kTimes.data(), kTimes.size(), &binary));
+  insist([&] { return api->program_load(context, binary.data, binary.bytes, &program); });
+  api->buffer_release(&binary);
+  uint64_t sequence = 0;
+  const struct { uint64_t address, rounds; } args{address, uint64_t(INT64_MAX)};
+  sequence = fill(queue, address, 0, 4);
+  insist([&] { return api->queue_synchronize(queue, sequence, UINT64_MAX); });
+  OK(api->queue_launch(queue, program, kOneBlock, &args, sizeof args, 0, &sequence));
+  insist([&] {
+    usleep(20'000); // it is under way, unless the host is busy
+    return api->queue_reset(queue);
+  });
+  OK(api->queue_copy_from_device(queue, host, address, 4, 0, &sequence));
+  insist([&] { return api->queue_synchronize(queue, sequence, UINT64_MAX); });
+  if (*host > 1) fail(__FILE__, __LINE__, trace + "a launch that was reset ran " + std::to_string(*host) + " times");
+  OK(api->program_unload(program));
 }
 
 void use(emu_context* context) {
@@ -59,26 +88,48 @@ void use(emu_context* context) {
   uint64_t dropped = 0;
   insist([&] { return api->activity_read(context, activities, 8, &count, &dropped); });
   CHECK(count + dropped == 3);
-  OK(api->queue_wait(queue, other, sequence + 1000, nullptr)); // never, so that there is something to give up
-  insist([&] { return api->queue_reset(queue); });
+  reset(context, queue, scattered, static_cast<uint32_t*>(pinned));
   OK(api->queue_destroy(queue));
   OK(api->host_free(context, pinned));
   OK(api->program_unload(program));
   OK(api->memory_free(context, scattered));
 }
 
+/* What the owner asks for is done once, or not at all. */
+void own(emu_device* device) {
+  emu_fault slow = fault_of(EMU_FAULT_SLOW), listed[2];
+  slow.factor = 2;
+  uint64_t number = 0;
+  size_t count = 0;
+  insist([&] { return api->fault_inject(device, &slow, &number); });
+  insist([&] { return api->fault_list(device, listed, 2, &count); });
+  if (count != 1 || listed[0].number != number) fail(__FILE__, __LINE__, trace + "a fault without its number");
+  insist([&] { return api->fault_clear(device, number); });
+  const Image image = make_image("1.1.0", 1, 1000);
+  const auto pending = [&] {
+    emu_firmware_info info{};
+    info.size = sizeof info;
+    insist([&] { return api->firmware_info(device, &info); });
+    return info.pending;
+  };
+  const auto changes = [&](const auto& change, uint32_t from, uint32_t to) {
+    const emu_status status = change();
+    if (const uint32_t now = pending(); now != (status == EMU_OK ? to : from)) {
+      fail(__FILE__, __LINE__, trace + api->status_name(status) + ", and slot " + std::to_string(now) + " is pending");
+    }
+    if (status != EMU_OK) OK(change());
+  };
+  insist([&] { return install(device, image); });
+  changes([&] { return api->firmware_activate(device); }, EMU_NO_SLOT, 1);
+  changes([&] { return api->firmware_rollback(device); }, 1, EMU_NO_SLOT);
+  insist([&] { return api->device_reset(device); });
+}
+
 void live() {
   emu_device* device = nullptr;
   insist([&] { return api->device_open(0, &device); });
-  uint64_t number = 0;
+  own(device);
   for (bool done = false; !done;) {
-    emu_fault fault{};
-    fault.size = sizeof fault;
-    fault.kind = EMU_FAULT_PAGE_FAULT;
-    fault.process = 1; // not this one
-    fault.queue = UINT32_MAX;
-    insist([&] { return api->fault_inject(device, &fault, &number); });
-    insist([&] { return api->fault_clear(device, 0); });
     emu_context* context = nullptr;
     insist([&] { return api->context_create(device, &context); });
     try {

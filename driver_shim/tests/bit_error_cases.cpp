@@ -111,3 +111,37 @@ CASE(inject_bit_that_nobody_reads) {
   fault.address = filled;
   REFUSED(EMU_ERROR_INVALID_ARGUMENT, api->fault_inject(setup.device, &fault, &number));
 }
+
+/* One that was found is not found again when its page was written anew since: by its owner, who outlives the reader. */
+CASE(inject_bit_found_and_overwritten) {
+  const Served served;
+  Setup setup;
+  const uint64_t address = damaged(setup, EMU_FAULT_BIT_UNCORRECTED, 1);
+  {
+    const Setup reader;
+    const uint64_t to = reader.alloc(65536);
+    uint64_t sequence = 0;
+    OK(api->queue_copy_peer(reader.queue, reader.context, to, setup.context, address, 8, 0, &sequence));
+    REFUSED(EMU_ERROR_MEMORY_ERROR, api->queue_synchronize(reader.queue, sequence, 20'000'000'000));
+  }
+  finish(setup.queue, fill(setup.queue, address, 7));
+  emu_fault fault = fault_of(EMU_FAULT_BIT_CORRECTED);
+  fault.address = address + 1;
+  inject(setup, fault);
+  auto* host = setup.pinned<uint8_t>(65536);
+  setup.from_device(host, address, 65536);
+  for (int i = 0; i < 65536; ++i) CHECK(host[i] == 7);
+  CHECK(telemetry(setup).ecc_uncorrected == 1 && telemetry(setup).ecc_corrected == 1);
+}
+
+/* Those of a context that is gone are too. */
+CASE(inject_bit_of_a_destroyed_context) {
+  const Served served;
+  const Setup watcher;
+  {
+    const Setup setup;
+    damaged(setup, EMU_FAULT_BIT_CORRECTED, 1);
+    CHECK(faults(watcher).size() == 1);
+  }
+  CHECK(faults(watcher).empty());
+}

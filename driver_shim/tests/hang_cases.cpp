@@ -51,6 +51,33 @@ CASE(inject_hang_loses_its_queue_only) {
   finish(setup.queue, launch(setup.queue, empty)); // the fault has struck its once
 }
 
+/* A queue still waits for one that was lost, or reset, and then destroyed: it is lost, and not its context. */
+CASE(queue_destroyed_that_another_waits_for) {
+  const Served served({"--launch-seconds", "0.2"});
+  for (const bool reset : {false, true}) {
+    Setup setup;
+    const uint64_t address = setup.alloc(65536);
+    emu_fence* fence = nullptr;
+    OK(api->fence_create(setup.context, &fence));
+    inject(setup, mine(EMU_FAULT_HANG));
+    const uint64_t done = fill(setup.queue, address, 1), hung = launch(setup.queue, empty_of(setup));
+    uint64_t first = 0, second = 0;
+    OK(api->queue_wait_fence(setup.copies, fence, 1, 0, nullptr));
+    OK(api->queue_wait(setup.copies, setup.queue, done, &first));
+    OK(api->queue_wait(setup.copies, setup.queue, hung, &second));
+    REFUSED(EMU_ERROR_LAUNCH_TIMEOUT, api->queue_synchronize(setup.queue, hung, 20'000'000'000));
+    if (reset) OK(api->queue_reset(setup.queue));
+    OK(api->queue_destroy(setup.queue));
+    OK(api->fence_signal(fence, 1));
+    REFUSED(EMU_ERROR_QUEUE_LOST, api->queue_synchronize(setup.copies, second, 20'000'000'000));
+    CHECK(last_error().scope == EMU_SCOPE_QUEUE && last_error().command == second);
+    SAYS(last_error().cause, "waits for command " + std::to_string(hung));
+    OK(api->queue_synchronize(setup.copies, first, 0));
+    OK(api->queue_reset(setup.copies));
+    works(setup, setup.copies, address, 4);
+  }
+}
+
 CASE(queue_reset_gives_up_what_runs_and_what_waits) {
   const Served served({"--tick-budget", "18446744073709551615"});
   Setup setup;

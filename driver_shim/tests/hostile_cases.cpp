@@ -87,6 +87,27 @@ CASE(hostile_rings) {
   emud_still_serves();
 }
 
+/* Commands of no bytes, at addresses of nothing, while a fault is looked for. */
+CASE(hostile_empty_ranges) {
+  const Served device;
+  const Setup setup, other;
+  emu_fault fault{};
+  fault.size = sizeof fault;
+  fault.kind = EMU_FAULT_PAGE_FAULT;
+  fault.queue = UINT32_MAX - 1; // no queue's
+  uint64_t number = 0, sequence = 0;
+  OK(api->fault_inject(setup.device, &fault, &number));
+  auto* const host = setup.pinned(16);
+  for (const uint64_t address : {uint64_t(0), UINT64_MAX - 65535, UINT64_MAX}) {
+    OK(api->queue_fill(setup.queue, address, 0, 0, 0, &sequence));
+    OK(api->queue_copy_on_device(setup.queue, address, address, 0, 0, &sequence));
+    OK(api->queue_copy_to_device(setup.queue, address, host, 0, 0, &sequence));
+    OK(api->queue_copy_peer(setup.queue, setup.context, address, other.context, address, 0, 0, &sequence));
+    OK(api->queue_copy_peer(setup.queue, other.context, address, setup.context, address, 0, 0, &sequence));
+    OK(api->queue_synchronize(setup.queue, sequence, 20'000'000'000));
+  }
+}
+
 CASE(hostile_resets) {
   const Served device;
   const auto reset = [](RawQueue& queue) {

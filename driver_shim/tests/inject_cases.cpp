@@ -136,6 +136,23 @@ CASE(inject_slow) {
   CHECK(ticks(launches) == launch_ticks && telemetry(setup).throttle == EMU_THROTTLE_NONE);
 }
 
+/* Factors multiply, to a million, and the clock goes on whatever they are. */
+CASE(inject_slow_many_times) {
+  Setup setup;
+  const uint64_t address = setup.alloc(65536);
+  const auto ticks = [&] {
+    const uint64_t before = telemetry(setup).busy_ticks;
+    finish(setup.queue, fill(setup.queue, address, 1));
+    return telemetry(setup).busy_ticks - before;
+  };
+  const uint64_t once = ticks();
+  emu_fault fault = fault_of(EMU_FAULT_SLOW);
+  fault.factor = 1000;
+  fault.times = 0;
+  for (int i = 0; i < 32; ++i) inject(setup, fault); // their product is 0 in 64 bits
+  CHECK(ticks() == once * 1'000'000);
+}
+
 CASE(inject_lost_doorbell) {
   const Served served;
   const Neighbour neighbour;

@@ -181,7 +181,7 @@ void Context::queue_destroy(uint64_t id_) {
     queue->destroyed = true;
     auto retired = std::move(found->second.retired);
     retired.key() = id_;
-    retired.mapped() = queue->completed();
+    retired.mapped() = queue->take_timeline();
     queues_.erase(found);
     retired_.insert(std::move(retired));
     if (retired_.size() > kMaxRetired) retired_.erase(retired_.begin());
@@ -193,14 +193,13 @@ void Context::queue_destroy(uint64_t id_) {
 void Context::queue_reset(uint64_t id_) {
   const std::shared_ptr<Queue> before = queue(id_);
   if (!before) throw stale("queue", id_);
+  const auto after = std::make_shared<Queue>(*before); // before anything is ended
   before->stop();
   const Quiet quiet(*this);
-  std::shared_ptr<Queue> after;
-  try {
-    after = std::make_shared<Queue>(*before);
-  } catch (...) {
+  if (!after->give_up(*before)) { // by its client's doing: nothing is given up, and a launch that was cut starts again
     before->stopped = stopped.load();
-    throw;
+    throw Refusal(EMU_ERROR_ILLEGAL_COMMAND, EMU_SCOPE_CONTEXT, "the ring of the queue holds what are no commands",
+                  "destroy the context and make a new one");
   }
   {
     const std::lock_guard lock(mutex_);
@@ -209,8 +208,10 @@ void Context::queue_reset(uint64_t id_) {
     if (stopped) after->stop();
   }
   device.replace(before, after);
-  break_signals(*before, after->completed() - before->completed());
+  const uint64_t given_up = after->completed() - before->completed();
+  break_signals(*before, given_up);
   after->take_over();
+  if (given_up == 0) return; // and the log has no place for what anybody can do for nothing
   emu_event event = new_event(EMU_EVENT_RESET, EMU_OK, EMU_SCOPE_QUEUE);
   event.process = owner;
   event.context = id;
@@ -218,7 +219,7 @@ void Context::queue_reset(uint64_t id_) {
   event.command = after->completed();
   char text[sizeof event.text];
   std::snprintf(text, sizeof text, "queue %u was reset: %llu commands were given up", after->id,
-                static_cast<unsigned long long>(after->completed() - before->completed()));
+                static_cast<unsigned long long>(given_up));
   device.note(event, text);
 }
 
@@ -228,7 +229,7 @@ emu_error Context::queue_fault(uint64_t id_, uint64_t sequence) const {
   if (found->is_lost() && sequence > found->completed()) return found->fault();
   emu_error error{};
   error.size = sizeof error;
-  if (!found->was_given_up(sequence)) return error;
+  if (found->outcome(sequence) != Timeline::Outcome::given_up) return error;
   error.status = EMU_ERROR_QUEUE_LOST;
   error.scope = EMU_SCOPE_QUEUE;
   error.queue = found->id;
@@ -278,10 +279,10 @@ std::shared_ptr<Queue> Context::queue(uint64_t id_) const {
   return found == queues_.end() ? nullptr : found->second.queue;
 }
 
-uint64_t Context::retired(uint64_t id_) const {
+Timeline::Outcome Context::retired(uint64_t id_, uint64_t sequence) const {
   const std::lock_guard lock(mutex_);
   const auto found = retired_.find(id_);
-  return found == retired_.end() ? 0 : found->second;
+  return found == retired_.end() ? Timeline().outcome(sequence) : found->second.outcome(sequence);
 }
 
 size_t Context::queue_count() const {
@@ -314,6 +315,7 @@ void Context::stop() noexcept {
 }
 
 void Context::overwritten(uint64_t address, uint64_t bytes) noexcept {
+  if (bytes == 0) return; // and the address may be any
   constexpr uint64_t page = constants::kPageBytes;
   const uint64_t end = (address + bytes) / page * page;
   for (uint64_t at = (address + page - 1) / page * page; at < end; at += page) {
@@ -346,6 +348,7 @@ void Context::end() noexcept {
     programs_.clear();
     buffers_.clear();
     window_.free_all();
+    device.faults().forget(id, 0, UINT64_MAX);
     held_bytes = 0;
     allocations = 0;
   }

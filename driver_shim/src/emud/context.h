@@ -90,7 +90,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::shared_ptr<Context> peer(uint64_t id) const; // none: it is gone
   /* Held shared by an engine that copies to or from this context as another one's peer: what it maps stays. */
   std::shared_mutex visits;
-  uint64_t retired(uint64_t queue) const; // where the timeline of a destroyed queue ended; 0 if unknown
+  Timeline::Outcome retired(uint64_t queue, uint64_t sequence) const; // of a queue that was destroyed; open if unknown
   machine::AddressSpace space() const { return window_.space(); }
   void fail(const emu_error& error); // the first one counts
   void device_lost();
@@ -118,7 +118,7 @@ class Context : public std::enable_shared_from_this<Context> {
     std::shared_ptr<const Mapping> mapping;
     Quota::Share one, bytes;
   };
-  using Retired = std::map<uint64_t, uint64_t>;
+  using Retired = std::map<uint64_t, Timeline>;
   struct OpenQueue {
     std::shared_ptr<Queue> queue;
     Quota::Share one;
@@ -127,7 +127,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::map<uint64_t, LoadedProgram> programs_;
   std::map<uint64_t, Buffer> buffers_;
   std::map<uint64_t, OpenQueue> queues_;
-  Retired retired_; // others may still wait for what a queue did before it went
+  Retired retired_;
   std::map<uint64_t, std::shared_ptr<Fence::Hold>> fences_;
   std::map<uint64_t, std::weak_ptr<Context>> peers_;
   std::optional<Token> peer_token_;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <iterator>
 
 #include "emu_constants.h"
@@ -116,10 +117,10 @@ void Device::link_set_up(Link& link, bool up, const std::string& by, pid_t proce
   const emu_link_info info = link.info();
   emu_event event = new_event(EMU_EVENT_LINK, up ? EMU_OK : EMU_ERROR_LINK_DOWN, EMU_SCOPE_DEVICE);
   event.process = process;
-  for (const uint32_t end : info.device) {
-    board_.devices[end]->note(event, format("link %u between the devices %u and %u was taken %s by %s", info.index,
-                                            info.device[0], info.device[1], up ? "up" : "down", by.c_str()));
-  }
+  char text[sizeof event.text];
+  std::snprintf(text, sizeof text, "link %u between the devices %u and %u was taken %s by %s", info.index,
+                info.device[0], info.device[1], up ? "up" : "down", by.c_str());
+  for (const uint32_t end : info.device) board_.devices[end]->note(event, text);
 }
 
 uint64_t Device::engine_ticks(emu_queue_kind kind) const {
@@ -271,8 +272,7 @@ void Device::firmware_rollback() {
 }
 
 void Device::reset(pid_t by) {
-  const uint64_t cooling = cooling_ticks();
-  const std::vector<Firmware::Happened> boot = firmware_->boot(); // where it cannot, nothing has changed
+  const std::lock_guard one(reset_mutex_);
   emu_error error{};
   error.size = sizeof error;
   error.status = EMU_ERROR_STALE_HANDLE;
@@ -282,16 +282,19 @@ void Device::reset(pid_t by) {
   copy_text(error.mend, "destroy the context and make a new one");
   emu_event event = new_event(EMU_EVENT_RESET, EMU_OK, EMU_SCOPE_DEVICE);
   event.process = by;
-  note(event, error.cause);
+  cooling_ticks(); // or it is refused
+  const std::vector<Firmware::Happened> boot = firmware_->boot(); // where it cannot, nothing has changed
   {
     const std::lock_guard lock(contexts_mutex_);
+    const uint64_t cooling = cooling_ticks(); // again: it may have tripped meanwhile
+    note(event, error.cause);
     for (const auto& [id, context] : contexts_) {
       context->fail(error);
       context->stop();
     }
     failure_ = emu_error{};
+    cool_down(cooling);
   }
-  cool_down(cooling);
   for (const Firmware::Happened& happened : boot) note_firmware(happened);
 }
 
@@ -321,8 +324,10 @@ uint64_t Device::fault_inject(emu_fault fault, pid_t by) {
   }
   emu_event event = new_event(EMU_EVENT_INJECTION, EMU_OK, EMU_SCOPE_COMMAND);
   event.process = by;
-  note(event, format("fault %llu was injected: %s", static_cast<unsigned long long>(number),
-                     about(emu_fault_kind(fault.kind)).name));
+  char text[sizeof event.text]; // needs no memory: the fault is there
+  std::snprintf(text, sizeof text, "fault %llu was injected: %s", static_cast<unsigned long long>(number),
+                about(emu_fault_kind(fault.kind)).name);
+  note(event, text);
   return number;
 }
 
@@ -330,25 +335,29 @@ void Device::fault_clear(uint64_t number, pid_t by) {
   faults_.clear(number);
   emu_event event = new_event(EMU_EVENT_INJECTION, EMU_OK, EMU_SCOPE_COMMAND);
   event.process = by;
-  note(event, number == 0 ? std::string("all faults were cleared")
-                          : format("fault %llu was cleared", static_cast<unsigned long long>(number)));
+  char text[sizeof event.text] = "all faults were cleared";
+  if (number != 0) std::snprintf(text, sizeof text, "fault %llu was cleared", static_cast<unsigned long long>(number));
+  note(event, text);
 }
 
-void Device::fail(const emu_error& error) noexcept {
+void Device::fail(Context& by, const emu_error& error) noexcept {
   const std::lock_guard lock(contexts_mutex_);
+  if (by.fault().status == EMU_ERROR_STALE_HANDLE) return;
+  if (error.status == EMU_ERROR_FIRMWARE_CRASH) firmware_->crash();
+  if (error.status == EMU_ERROR_THERMAL_TRIP) {
+    const std::lock_guard clock(clock_mutex_);
+    power_.trip();
+  }
   failure_ = error;
+  failure_.queue = UINT32_MAX; // the command is of that context alone
+  failure_.command = 0;
+  failure_.program[0] = '\0';
+  by.fail(error);
   for (const auto& [id, context] : contexts_) {
-    context->fail(error);
+    context->fail(failure_);
     context->stop();
   }
 }
-
-void Device::trip() noexcept {
-  const std::lock_guard lock(clock_mutex_);
-  power_.trip();
-}
-
-void Device::crash() noexcept { firmware_->crash(); }
 
 /* The rule of spec/machine.toml: a device that tripped starts when it is cool, on the device clock. */
 uint64_t Device::cooling_ticks() const {

@@ -77,10 +77,9 @@ class Device {
   void fault_clear(uint64_t number, pid_t by);
   Faults& faults() { return faults_; }
 
-  /* Ends every context with the error, and refuses new ones with it until the device is reset. */
-  void fail(const emu_error& error) noexcept;
-  void trip() noexcept;  // it is too hot
-  void crash() noexcept; // of its firmware
+  /* What a command of the context has done to the device (EMU_ERROR_THERMAL_TRIP, EMU_ERROR_FIRMWARE_CRASH): ends every
+   * context with the error, and refuses new ones with it until a reset. A context from before a reset does nothing. */
+  void fail(Context& by, const emu_error& error) noexcept;
 
   /* Adds to the log, with the time of both clocks, and gives what was added. Needs no memory of the host. */
   emu_event note(emu_event event, std::string_view text) noexcept;
@@ -133,7 +132,8 @@ class Device {
   machine::Pool pool_;
   Copier copier_;
 
-  mutable std::mutex contexts_mutex_;
+  std::mutex reset_mutex_;
+  mutable std::mutex contexts_mutex_; // what follows, and each step between running, failed and reset
   std::map<uint64_t, std::shared_ptr<Context>> contexts_;
   emu_error failure_{}; // why there can be no context until a reset; EMU_OK: none
   uint64_t next_context_id_ = 1;

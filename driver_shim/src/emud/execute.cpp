@@ -134,7 +134,10 @@ class Execution : machine::BitErrorCorrection {
   }
 
   void slow_down() {
-    if (work.factor == 1) return;
+    // No command takes so long that the sums of the clock could overflow.
+    constexpr uint64_t most = uint64_t(1) << 56;
+    work.factor = std::min(work.factor, most / std::max<uint64_t>(1, work.cost.ticks + work.copy_ticks));
+    if (work.factor <= 1) return;
     const auto slower = [this](machine::UnitTicks& ticks) {
       for (uint64_t* unit : {&ticks.matrix, &ticks.vector, &ticks.memory}) *unit *= work.factor;
     };
@@ -171,8 +174,6 @@ class Execution : machine::BitErrorCorrection {
     }
     const auto kind = emu_fault_kind(struck.kind);
     if (kind == EMU_FAULT_HANG) hang();
-    if (kind == EMU_FAULT_THERMAL_TRIP) device_.trip();
-    if (kind == EMU_FAULT_FIRMWARE_CRASH) device_.crash();
     const constants::Fault& fault = about(kind);
     const bool page = kind == EMU_FAULT_PAGE_FAULT;
     throw CommandFault{fault.status, page ? first_address() : 0,
@@ -335,15 +336,17 @@ class Execution : machine::BitErrorCorrection {
 
   void wait() {
     const auto awaited = awaited_by(queue_);
-    const uint64_t reached = awaited ? awaited->completed() : context_.retired(command_.target);
-    if (awaited && (reached < command_.source ? awaited->is_lost() : awaited->was_given_up(command_.source))) {
+    const Timeline::Outcome outcome =
+        awaited ? awaited->outcome(command_.source) : context_.retired(command_.target, command_.source);
+    if (outcome == Timeline::Outcome::given_up) {
       throw CommandFault{EMU_ERROR_QUEUE_LOST, 0,
-                         format("the command waits for command %llu of queue %u, which will not be done: that queue "
+                         format("the command waits for command %llu of queue %llu, which will not be done: that queue "
                                 "was lost, or was reset",
-                                static_cast<unsigned long long>(command_.source), awaited->id),
+                                static_cast<unsigned long long>(command_.source),
+                                static_cast<unsigned long long>(command_.target)),
                          scope_of_queue()};
     }
-    if (reached < command_.source) {
+    if (outcome == Timeline::Outcome::open) {
       throw illegal("the command waits for a value that its queue will never reach: the queue was destroyed, or is "
                     "the waiting queue itself");
     }
@@ -490,12 +493,7 @@ void lose(Device& device, Queue& queue, const emu_error& error) {
     case EMU_SCOPE_DEVICE:
     case EMU_SCOPE_HOST: break;
   }
-  queue.context->fail(error);
-  emu_error others = error; // the command is of this context alone
-  others.queue = UINT32_MAX;
-  others.command = 0;
-  others.program[0] = '\0';
-  device.fail(others);
+  device.fail(*queue.context, error);
 }
 
 } // namespace
@@ -517,7 +515,9 @@ uint64_t execute(Device& device, Queue& queue) {
   } catch (const CommandFault& fault) {
     error = error_of(fault.status, fault.scope, fault.address, fault.cause, queue, activity);
   } catch (const std::bad_alloc&) {
-    error = error_of(EMU_ERROR_HOST, EMU_SCOPE_CONTEXT, 0, "no memory on the host for the command", queue, activity);
+    // One that is being ended ends, memory to say so or not.
+    error = error_of(queue.ending ? EMU_ERROR_CONTEXT_LOST : EMU_ERROR_HOST, EMU_SCOPE_CONTEXT, 0,
+                     "no memory on the host for the command", queue, activity);
   }
   execution.slow_down();
   execution.report_bit_errors(error);

@@ -73,7 +73,7 @@ bool Faults::Entry::is_due() {
 }
 
 void Faults::look() noexcept {
-  armed_.store(std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.is_spent(); }),
+  armed_.store(std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.can_strike(); }),
                std::memory_order_release);
 }
 
@@ -89,7 +89,7 @@ uint64_t Faults::inject(const emu_fault& fault, uint64_t context) {
   Entry entry{fault, context};
   const std::lock_guard lock(mutex_);
   if (entries_.size() == kMost) {
-    const auto spent = std::find_if(entries_.begin(), entries_.end(), [](const Entry& one) { return one.is_spent(); });
+    const auto spent = std::find_if(entries_.begin(), entries_.end(), [](const Entry& one) { return !one.can_strike(); });
     if (spent == entries_.end()) {
       throw Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND,
                     format("injected faults: expected at most %zu, got one more", kMost), "clear some first");
@@ -127,7 +127,7 @@ Faults::Strike Faults::strike(const Target& command) noexcept {
     if (strikes_elsewhere(entry.fault) || !entry.matches(command)) continue;
     if (!entry.is_due()) continue;
     if (entry.fault.kind == EMU_FAULT_SLOW) {
-      out.factor *= entry.fault.factor;
+      out.factor = std::min(out.factor * entry.fault.factor, kMostSlow);
       if (++entry.fault.struck == 1) out.slowed_by = entry.fault.number;
     } else if (out.kind == 0) { // another that is due strikes the next one
       out.kind = entry.fault.kind;
@@ -172,9 +172,8 @@ Faults::BitErrors Faults::read(uint64_t context, uint64_t address, uint64_t byte
 
 void Faults::forget(uint64_t context, uint64_t address, uint64_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [=](const Entry& entry) {
-    return entry.lies_in(context, address, bytes) && !entry.is_spent();
-  });
+  for (Entry& entry : entries_) entry.gone = entry.gone || entry.lies_in(context, address, bytes);
+  std::erase_if(entries_, [](const Entry& entry) { return entry.gone && !entry.is_spent(); });
   look();
 }
 

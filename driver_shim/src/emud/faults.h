@@ -23,6 +23,7 @@ const constants::Fault& about(emu_fault_kind kind);
 class Faults {
  public:
   static constexpr size_t kMost = 64;
+  static constexpr uint64_t kMostSlow = 1'000'000;
 
   /* False: no fault can strike. */
   bool armed() const noexcept { return armed_.load(std::memory_order_acquire); }
@@ -44,7 +45,7 @@ class Faults {
     uint32_t command; // emu_activity_kind
   };
   struct Strike {
-    uint64_t factor = 1;      // of the command's ticks
+    uint64_t factor = 1;      // of the command's ticks, at most kMostSlow
     uint64_t slowed_by = 0;   // the fault that has made a command slow now, and none before; else 0
     uint32_t kind = 0;        // what else strikes, or 0
     uint64_t number = 0;      // of that
@@ -60,17 +61,19 @@ class Faults {
     uint64_t address = 0;     // of the lowest uncorrected one
   };
   BitErrors read(uint64_t context, uint64_t address, uint64_t bytes) noexcept;
-  void forget(uint64_t context, uint64_t address, uint64_t bytes) noexcept; // those that were not found
+  void forget(uint64_t context, uint64_t address, uint64_t bytes) noexcept; // those that were found stay listed
 
  private:
   struct Entry {
     emu_fault fault;
     uint64_t context; // of a bit error
     uint64_t spared = 0;
+    bool gone = false; // a bit error: its memory was written anew, or freed
 
     bool is_spent() const { return fault.times != 0 && fault.struck >= fault.times; }
+    bool can_strike() const { return !gone && (fault.kind == EMU_FAULT_BIT_UNCORRECTED || !is_spent()); }
     bool lies_in(uint64_t context_, uint64_t address, uint64_t bytes) const {
-      return is_bit_error(fault) && context == context_ && fault.address - address < bytes;
+      return is_bit_error(fault) && !gone && context == context_ && fault.address - address < bytes;
     }
     bool matches(const Target& target) const;
     bool is_due(); // for what it matches: spares it or not

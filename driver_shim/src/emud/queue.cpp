@@ -45,28 +45,30 @@ Queue::Queue(std::shared_ptr<Context> context_, uint32_t id_, emu_queue_kind kin
 
 Queue::Queue(const Queue& before)
     : id(before.id), kind(before.kind), priority(before.priority), context(before.context), ring_(before.ring_),
-      given_up_(before.given_up_), head_(before.head_) {
+      given_up_(before.given_up_) {
+  given_up_.reserve(given_up_.size() + 1); // `give_up` needs no memory
+}
+
+bool Queue::give_up(const Queue& before) noexcept {
+  head_ = before.head_;
   const uint64_t waiting = available();
   const uint64_t done = before.completed();
   uint64_t count = 0;
-  const auto refuse = [] {
-    throw Refusal(EMU_ERROR_ILLEGAL_COMMAND, EMU_SCOPE_CONTEXT, "the ring of the queue holds what are no commands",
-                  "destroy the context and make a new one");
-  };
-  if (waiting > constants::kRingBytes) refuse();
+  if (waiting > constants::kRingBytes) return false;
   for (const uint64_t end = head_ + waiting; head_ != end; ++count) {
     Command command;
-    if (!command_at(head_, end, command)) refuse();
+    if (!command_at(head_, end, command)) return false;
     head_ += command.bytes;
   }
   completed_ = done + count;
   for (size_t i = 0; i < end_ticks_.size(); ++i) end_ticks_[i] = before.ready_ticks();
-  if (count == 0) return;
+  if (count == 0) return true;
   if (given_up_.size() == kMostGivenUp) { // what lies between the oldest two is told as given up too
     given_up_[1].first = given_up_[0].first;
     given_up_.erase(given_up_.begin());
   }
   given_up_.emplace_back(done + 1, done + count);
+  return true;
 }
 
 bool Queue::command_at(uint64_t at, uint64_t end, Command& out) const {
@@ -85,11 +87,15 @@ void Queue::take_over() noexcept {
   wake_all(header().completed);
 }
 
-bool Queue::was_given_up(uint64_t sequence) const {
-  return std::any_of(given_up_.begin(), given_up_.end(), [=](const auto& range) {
+Timeline::Outcome Timeline::outcome(uint64_t sequence, uint64_t completed, bool lost, const GivenUp& given_up) {
+  if (sequence > completed) return lost ? Outcome::given_up : Outcome::open;
+  const bool among = std::any_of(given_up.begin(), given_up.end(), [=](const auto& range) {
     return sequence >= range.first && sequence <= range.second;
   });
+  return among ? Outcome::given_up : Outcome::done;
 }
+
+Timeline Queue::take_timeline() noexcept { return {completed(), is_lost(), std::move(given_up_)}; }
 
 void Queue::lose(const emu_error& error) {
   {

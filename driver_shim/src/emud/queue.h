@@ -24,12 +24,26 @@ namespace emu {
 
 class Context;
 
+/* What became of the commands of a queue; it outlives the queue, as others may still wait for them. */
+struct Timeline {
+  enum class Outcome { done, given_up, open };
+  using GivenUp = std::vector<std::pair<uint64_t, uint64_t>>; // first and last of each reset
+
+  uint64_t completed = 0;
+  bool lost = false;
+  GivenUp given_up;
+
+  Outcome outcome(uint64_t sequence) const { return outcome(sequence, completed, lost, given_up); }
+  static Outcome outcome(uint64_t sequence, uint64_t completed, bool lost, const GivenUp& given_up);
+};
+
 class Queue {
  public:
   Queue(std::shared_ptr<Context> context, uint32_t id, emu_queue_kind kind, int32_t priority); // throws Refusal
-  /* What goes on in the place of `before` after its reset: same ring, nothing in it is left to do. No command of
-   * `before` may run meanwhile. Changes nothing that its engine or client sees until `take_over`. Throws Refusal. */
+  /* What is to go on in the place of `before` after its reset, with the same ring. Its engine and client see nothing of
+   * it until it gives up what `before` has not done, while no command of that runs, and then takes over. */
   explicit Queue(const Queue& before);
+  bool give_up(const Queue& before) noexcept; // false: what the ring holds are no commands
   void take_over() noexcept;
 
   const uint32_t id;
@@ -86,7 +100,11 @@ class Queue {
   void lose(const emu_error& error); // by its own command
   bool is_lost() const { return lost_.load(std::memory_order_acquire); }
   emu_error fault() const;           // that it was lost by
-  bool was_given_up(uint64_t sequence) const;
+  Timeline::Outcome outcome(uint64_t sequence) const {
+    const bool lost = is_lost(); // first: nothing completes after it
+    return Timeline::outcome(sequence, completed(), lost, given_up_);
+  }
+  Timeline take_timeline() noexcept; // once, while no command of its context runs
   /* Commands from `from` to `to` that have not started are passed over; one that runs is ended too where `running` says
    * so. The first that is passed over, or to + 1. Throws Refusal. */
   uint64_t cancel(uint64_t from, uint64_t to, bool running);
@@ -107,7 +125,7 @@ class Queue {
   bool command_at(uint64_t at, uint64_t end, Command& out) const;
 
   std::shared_ptr<Ring> ring_;
-  std::vector<std::pair<uint64_t, uint64_t>> given_up_; // first and last of each time; never changed
+  Timeline::GivenUp given_up_; // never changed while others wait for it
   mutable std::mutex fault_mutex_;
   emu_error fault_{};
   std::atomic<bool> lost_{false};
