@@ -108,6 +108,26 @@ CASE(hostile_empty_ranges) {
   }
 }
 
+/* A size that is refused costs nobody any time of the device, however large it is. */
+CASE(hostile_sizes) {
+  const Served device;
+  const Setup watcher;
+  const auto now = [&] {
+    emu_telemetry telemetry{};
+    telemetry.size = sizeof telemetry;
+    OK(api->device_telemetry(watcher.device, &telemetry));
+    return telemetry;
+  };
+  const uint64_t before = now().device_ticks;
+  for (const uint64_t bytes : {UINT64_MAX - 31, uint64_t(1) << 63, uint64_t(1) << 40}) {
+    const Setup setup;
+    uint64_t sequence = 0;
+    OK(api->queue_fill(setup.queue, setup.alloc(65536), 0, bytes, 0, &sequence));
+    REFUSED(EMU_ERROR_PAGE_FAULT, api->queue_synchronize(setup.queue, sequence, 20'000'000'000));
+  }
+  CHECK(now().device_ticks == before && now().copy_ticks == 0);
+}
+
 CASE(hostile_resets) {
   const Served device;
   const auto reset = [](RawQueue& queue) {

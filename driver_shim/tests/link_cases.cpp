@@ -214,10 +214,28 @@ CASE(link_peer_is_destroyed) {
       usleep(useconds_t(round) * 200);
     }
     const emu_status status = api->queue_synchronize(here.copies, 50, kSoon);
-    CHECK(status == EMU_OK || status == EMU_ERROR_ILLEGAL_COMMAND);
-    if (status != EMU_OK) SAYS(last_error().cause, "peer context");
+    CHECK(status == EMU_OK || status == EMU_ERROR_QUEUE_LOST);
+    if (status != EMU_OK) SAYS(last_error().cause, "a context that was lost or destroyed");
   }
   emud_still_serves();
+}
+
+/* A reset of one device is no reason to lose a context of another, which copies to it. */
+CASE(link_peer_s_device_is_reset) {
+  const Served served({"--devices", "2"});
+  const On here(0), there(1);
+  here.fill(7);
+  uint64_t sequence = 0;
+  emu_fence* fence = nullptr;
+  OK(api->fence_create(here.context, &fence));
+  OK(api->queue_wait_fence(here.copies, fence, 1, 0, nullptr));
+  OK(api->queue_copy_peer(here.copies, there.context, there.address, here.context, here.address, 16, 0, &sequence));
+  OK(api->device_reset(there.device));
+  OK(api->fence_signal(fence, 1));
+  REFUSED(EMU_ERROR_QUEUE_LOST, api->queue_synchronize(here.copies, sequence, kSoon));
+  CHECK(last_error().scope == EMU_SCOPE_QUEUE && last_error().command == sequence);
+  OK(api->queue_reset(here.copies));
+  CHECK(all_are(here.read(kMiB), 7));
 }
 
 CASE(link_down) {

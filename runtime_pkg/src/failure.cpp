@@ -60,6 +60,9 @@ const char* status_name(int32_t status) {
     case EMU_ERROR_MEMORY_ERROR: return "memory error";
     case EMU_ERROR_THERMAL_TRIP: return "thermal trip";
     case EMU_ERROR_FIRMWARE_CRASH: return "firmware crash";
+    case EMU_ERROR_CANCELLED: return "cancelled";
+    case EMU_ERROR_FENCE_BROKEN: return "fence broken";
+    case EMU_ERROR_LINK_DOWN: return "link down";
     case EMURT_ERROR_NO_DRIVER: return "no driver";
     case EMURT_ERROR_FORKED: return "forked";
     case EMURT_ERROR_SHUT_DOWN: return "shut down";

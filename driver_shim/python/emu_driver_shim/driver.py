@@ -6,6 +6,7 @@ A test compiles the header and compares every offset and size with what stands h
 from __future__ import annotations
 
 import ctypes
+import enum
 from collections.abc import Iterator
 from ctypes import (
     CFUNCTYPE,
@@ -190,6 +191,19 @@ class CApi(ctypes.Structure):
         ("version", c_uint32),
         *((name, _ENTRIES.get(name, c_void_p)) for name in _ORDER.split()),
     ]
+
+
+class Number(enum.IntEnum):
+    """An enumeration of the driver interface. A newer device, which may be met, has numbers that
+    are not here: they stand for themselves."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Number | None:
+        if not isinstance(value, int):
+            return None
+        unknown = int.__new__(cls, value)
+        unknown._name_, unknown._value_ = f"NUMBER_{value}", value
+        return unknown
 
 
 class DriverError(Exception):

@@ -12,16 +12,15 @@ when refused or without a device (the reason is on standard error), 2 for a wron
 from __future__ import annotations
 
 import argparse
-import enum
 import json
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from emu_driver_shim.driver import ANY_QUEUE, CFault, Device, DriverError
+from emu_driver_shim.driver import ANY_QUEUE, CFault, Device, DriverError, Number
 
 
-class _Word(enum.IntEnum):
+class _Word(Number):
     """Members by the words of the command line."""
 
     @property

@@ -10,17 +10,24 @@ for a wrong command line.
 from __future__ import annotations
 
 import argparse
-import enum
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from emu_driver_shim.driver import ANY_QUEUE, NO_SLOT, CEvent, CFirmwareInfo, Device, DriverError
+from emu_driver_shim.driver import (
+    ANY_QUEUE,
+    NO_SLOT,
+    CEvent,
+    CFirmwareInfo,
+    Device,
+    DriverError,
+    Number,
+)
 
 
-class SlotState(enum.IntEnum):
+class SlotState(Number):
     EMPTY = 0
     INVALID = 1
     VALID = 2
@@ -28,7 +35,7 @@ class SlotState(enum.IntEnum):
     REFUSED = 4
 
 
-class EventKind(enum.IntEnum):
+class EventKind(Number):
     BOOT = 1
     FIRMWARE_WRITTEN = 2
     FIRMWARE_ACTIVATED = 3
@@ -39,6 +46,7 @@ class EventKind(enum.IntEnum):
     CONTEXT_LOST = 8
     CLIENT_LOST = 9
     INJECTION = 10
+    LINK = 11
 
 
 CHANGES = ("install", "activate", "rollback", "reset")

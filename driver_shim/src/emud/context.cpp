@@ -171,13 +171,13 @@ std::shared_ptr<Queue> Context::queue_create(uint64_t kind, int32_t priority) {
 }
 
 void Context::queue_destroy(uint64_t id_) {
-  std::shared_ptr<Queue> queue;
+  const std::shared_ptr<Queue> queue = this->queue(id_);
+  if (!queue) throw stale("queue", id_);
   {
     const Quiet quiet(*this);
+    break_signals(*queue); // that it will not give: some may have come after it was lost
     const std::lock_guard lock(mutex_);
     const auto found = queues_.find(id_);
-    if (found == queues_.end()) throw stale("queue", id_);
-    queue = found->second.queue;
     queue->destroyed = true;
     auto retired = std::move(found->second.retired);
     retired.key() = id_;

@@ -160,6 +160,8 @@ void Engine::serve(Queue& queue) {
   Context& context = *queue.context;
   const std::lock_guard running(context.running[kind_]);
   if (context.stopped || context.lost || queue.destroyed || queue.stopped) return;
+  // Again: the queue that it waited for was lost, and may have been reset since.
+  if (queue.malformed().empty() && !queue.cancelled() && !wait_is_over(queue)) return;
   // What was allocated before the command was submitted is seen by it; the order of the two went
   // through the client's process, which the language knows nothing of.
   (void)context.mappings.load(std::memory_order_acquire);

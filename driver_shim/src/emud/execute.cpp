@@ -279,15 +279,14 @@ class Execution : machine::BitErrorCorrection {
   void copied(Work::Direction direction) {
     activity.bytes = command_.length;
     work.direction = direction;
-    work.copy_ticks = ticks_of(command_.length);
   }
 
-  /* Of the bytes that were to be moved; fewer when it was ended early. */
+  /* Of the bytes that were to be moved; fewer when it was ended early. What moved none takes no time: a size that is
+   * refused may be anything. */
   void moved(uint64_t bytes) {
     work.bytes = bytes;
-    if (bytes == command_.length) return;
     work.copy_ticks = ticks_of(bytes);
-    throw stopped();
+    if (bytes != command_.length) throw stopped();
   }
 
   void overwritten() { overwritten(context_); }
@@ -380,7 +379,7 @@ class Execution : machine::BitErrorCorrection {
 
   void copy_peer() {
     peer_ = context_.peer(command_.offset);
-    if (!peer_) throw illegal("the command names a peer context that is gone");
+    if (!peer_) throw without_peer();
     const bool pulls = command_.grid[0] != 0;
     if (&peer_->device == &device_) {
       copied(Work::Direction::on_device);
@@ -389,10 +388,7 @@ class Execution : machine::BitErrorCorrection {
       copied(pulls ? Work::Direction::to_device : Work::Direction::from_device);
     }
     const std::shared_lock visit(peer_->visits);
-    if (peer_->stopped || peer_->lost) {
-      work.copy_ticks = 0;
-      throw illegal("the command names a peer context that was lost or destroyed");
-    }
+    if (peer_->stopped || peer_->lost) throw without_peer();
     (void)peer_->mappings.load(std::memory_order_acquire); // as the engine does for the queue's own
     machine::AddressSpace theirs = peer_->space();
     theirs.correction = this;
@@ -401,6 +397,12 @@ class Execution : machine::BitErrorCorrection {
     std::byte* to = range(target, command_.target, command_.length, machine::kPageWrite);
     copy(to, range(source, command_.source, command_.length, machine::kPageRead));
     overwritten(pulls ? context_ : *peer_);
+  }
+
+  /* It may be another device's fault, which is no reason to lose this context. */
+  CommandFault without_peer() const {
+    return {EMU_ERROR_QUEUE_LOST, 0, "the command copies to or from a context that was lost or destroyed",
+            scope_of_queue()};
   }
 
   Link* link_to(const Device& other) {

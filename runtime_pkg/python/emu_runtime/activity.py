@@ -28,6 +28,15 @@ class ActivityKind(enum.IntEnum):
     SIGNAL = 10
     COPY_PEER = 11
 
+    @classmethod
+    def _missing_(cls, value: object) -> ActivityKind | None:
+        """A newer device, which may be met, has kinds that are not here."""
+        if not isinstance(value, int):
+            return None
+        unknown = int.__new__(cls, value)
+        unknown._name_, unknown._value_ = f"NUMBER_{value}", value
+        return unknown
+
 
 @dataclass(frozen=True)
 class Activity:

@@ -1,0 +1,55 @@
+"""The Python enumerations are those of driver.h, and a number that is in neither is no error."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).parents[3]
+HEADER = (TREE / "driver_shim" / "include" / "emu" / "driver.h").read_text(encoding="utf-8")
+
+ENUMERATIONS = {
+    "emu_slot_state": ("emu_driver_shim.firmware", "SlotState", "EMU_SLOT_"),
+    "emu_event_kind": ("emu_driver_shim.firmware", "EventKind", "EMU_EVENT_"),
+    "emu_fault_kind": ("emu_driver_shim.faults", "FaultKind", "EMU_FAULT_"),
+    "emu_activity_kind": ("emu_runtime.activity", "ActivityKind", "EMU_ACTIVITY_"),
+    "emu_throttle": ("emu_runtime.device", "Throttle", "EMU_THROTTLE_"),
+    "emu_memory_pressure": ("emu_runtime.device", "MemoryPressure", "EMU_MEMORY_PRESSURE_"),
+    "emu_scope": ("emu_runtime.errors", "Scope", "EMU_SCOPE_"),
+}
+
+
+@pytest.fixture(autouse=True)
+def sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("driver_shim", "runtime_pkg"):
+        monkeypatch.syspath_prepend(str(TREE / package / "python"))
+
+
+def enumeration(c_name: str) -> type[enum.IntEnum]:
+    module, name, _ = ENUMERATIONS[c_name]
+    found: type[enum.IntEnum] = getattr(importlib.import_module(module), name)
+    return found
+
+
+@pytest.mark.parametrize("c_name", ENUMERATIONS)
+def test_members_are_those_of_the_header(c_name: str) -> None:
+    text = re.search(rf"typedef enum {c_name} {{(.*?)}}", HEADER, re.DOTALL)
+    assert text is not None
+    prefix = ENUMERATIONS[c_name][2]
+    numbers = re.findall(rf"{prefix}(\w+) = (\d+)", text.group(1))
+    assert {name: int(number) for name, number in numbers} == {
+        member.name: member.value for member in enumeration(c_name)
+    }
+
+
+@pytest.mark.parametrize(
+    "c_name", ["emu_slot_state", "emu_event_kind", "emu_fault_kind", "emu_activity_kind"]
+)
+def test_a_number_of_a_newer_device_stands_for_itself(c_name: str) -> None:
+    kind = enumeration(c_name)
+    assert kind(4711) == 4711 and kind(4711).name == "NUMBER_4711"
+    assert len(kind) == len(list(kind)) and 4711 not in set(kind)
