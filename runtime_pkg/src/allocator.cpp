@@ -48,7 +48,12 @@ uint64_t Allocator::allocate(uint64_t bytes, Queue& queue) {
     }
     if (block == nullptr) refuse(bytes, true);
   }
-  split(block, rounded);
+  try {
+    split(block, rounded);
+  } catch (...) {
+    put(block);
+    throw;
+  }
   block->state = State::kLive;
   stats_.allocations += 1;
   stats_.allocated_bytes += block->bytes;
@@ -60,17 +65,19 @@ void Allocator::free(uint64_t address) {
   if (address == 0) return;
   std::lock_guard<std::mutex> lock(mutex_);
   Block& block = live(address, "memory_free");
+  if (!block.users.empty()) {
+    Pending pending{&block, {}};
+    for (Queue* user : block.users) pending.points.push_back(Point::now(*user));
+    pending_.push_back(std::move(pending));
+  }
   stats_.frees += 1;
   stats_.allocated_bytes -= block.bytes;
   if (block.users.empty()) {
     make_free(&block);
     return;
   }
-  Pending pending{&block, {}};
-  for (Queue* user : block.users) pending.points.push_back(Point::now(*user));
   block.users.clear();
   block.state = State::kPending;
-  pending_.push_back(std::move(pending));
 }
 
 void Allocator::record(uint64_t address, Queue& queue) {
@@ -109,23 +116,34 @@ std::vector<Allocator::Range> Allocator::handed_out() {
 
 Allocator::Block* Allocator::find_free(uint64_t bytes, Queue& queue, bool small) {
   Pool& free = pools_[{&queue, small}];
-  Block least{0, bytes, &queue, small, State::kFree, nullptr, nullptr, {}};
+  Block least{0, bytes, &queue, small, State::kFree, nullptr, nullptr, {}, {}};
   auto found = free.lower_bound(&least);
   if (found == free.end()) return nullptr;
   Block* block = *found;
   // A segment of its own stays whole: it fits requests of its size, not any smaller one.
   if (block->bytes > kLargeSegment && block->bytes - bytes >= kLargeSegment) return nullptr;
-  free.erase(found);
+  pick(block);
   return block;
+}
+
+Allocator::Block* Allocator::add_block(uint64_t address, uint64_t bytes, Queue& queue, bool small) {
+  auto made = std::unique_ptr<Block>(new Block{address, bytes, &queue, small, State::kFree, nullptr, nullptr, {}, {}});
+  Pool one;
+  made->place = one.extract(one.insert(made.get()).first);
+  return blocks_.emplace(address, std::move(made)).first->second.get();
 }
 
 Allocator::Block* Allocator::take_segment(uint64_t bytes, Queue& queue, bool small) {
   const uint64_t size = segment_bytes(bytes);
   uint64_t address = 0;
   if (!take_from_driver(size, &address)) return nullptr;
-  auto block = std::unique_ptr<Block>(new Block{address, size, &queue, small, State::kFree, nullptr, nullptr, {}});
-  Block* result = block.get();
-  blocks_.emplace(address, std::move(block));
+  Block* result = nullptr;
+  try {
+    result = add_block(address, size, queue, small);
+  } catch (...) {
+    context_.api.memory_free(context_.handle, address);
+    throw;
+  }
   stats_.driver_allocations += 1;
   stats_.reserved_bytes += size;
   stats_.reserved_peak_bytes = std::max(stats_.reserved_peak_bytes, stats_.reserved_bytes);
@@ -144,13 +162,13 @@ void Allocator::split(Block* block, uint64_t bytes) {
   const uint64_t rest = block->bytes - bytes;
   const bool worth = block->small ? rest >= kGranule : rest > kSmallLimit && block->bytes <= kLargeSegment;
   if (!worth) return;
-  auto tail = std::unique_ptr<Block>(
-      new Block{block->address + bytes, rest, block->queue, block->small, State::kFree, block, block->after, {}});
-  if (tail->after != nullptr) tail->after->before = tail.get();
-  block->after = tail.get();
+  Block* tail = add_block(block->address + bytes, rest, *block->queue, block->small);
+  tail->before = block;
+  tail->after = block->after;
+  if (tail->after != nullptr) tail->after->before = tail;
+  block->after = tail;
   block->bytes = bytes;
-  pool(*tail).insert(tail.get());
-  blocks_.emplace(tail->address, std::move(tail));
+  put(tail);
 }
 
 void Allocator::make_free(Block* block) {
@@ -160,10 +178,10 @@ void Allocator::make_free(Block* block) {
     block = merge(block, block->after);
   }
   if (block->before != nullptr && block->before->state == State::kFree) {
-    pool(*block->before).erase(block->before);
+    pick(block->before);
     block = merge(block->before, block);
   }
-  pool(*block).insert(block);
+  put(block);
 }
 
 Allocator::Block* Allocator::merge(Block* block, Block* neighbour) {

@@ -57,6 +57,7 @@ class Allocator {
     Block* before;  // neighbours in the segment, or null
     Block* after;
     std::vector<Queue*> users;  // of `record`, without the owner
+    Pool::node_type place = {};  // in its pool, while it is in none: giving memory back needs none
   };
   struct Pending {
     Block* block;
@@ -64,6 +65,9 @@ class Allocator {
   };
 
   Pool& pool(const Block& block) { return pools_[{block.queue, block.small}]; }
+  Block* add_block(uint64_t address, uint64_t bytes, Queue& queue, bool small);
+  void put(Block* block) { pool(*block).insert(std::move(block->place)); }
+  void pick(Block* block) { block->place = pool(*block).extract(block); }
   Block* find_free(uint64_t bytes, Queue& queue, bool small);
   Block* take_segment(uint64_t bytes, Queue& queue, bool small);
   bool take_from_driver(uint64_t bytes, uint64_t* address);

@@ -47,7 +47,9 @@ Context::~Context() {
 }
 
 void Context::end() {
-  if (!ended_.exchange(true)) api.context_destroy(handle);
+  if (ended_.exchange(true)) return;
+  // Where the host was short for a moment: nobody would destroy it later.
+  if (api.context_destroy(handle) == EMU_ERROR_HOST) api.context_destroy(handle);
 }
 
 void Context::require_alive() {
@@ -90,7 +92,13 @@ Queue& Context::add_queue(int32_t priority) {
   emu_queue* queue = nullptr;
   check(api.queue_create(handle, EMU_QUEUE_COMPUTE, priority, &queue));
   std::lock_guard<std::mutex> lock(queues_mutex_);
-  return queues_.emplace_back(*this, queue, queues_.size(), priority);
+  try {
+    idle_queues_.reserve(queues_.size() + 1);  // for when it is given back
+    return queues_.emplace_back(*this, queue, queues_.size(), priority);
+  } catch (...) {
+    api.queue_destroy(queue);
+    throw;
+  }
 }
 
 // Without the list's lock while `body` waits.

@@ -13,7 +13,7 @@ void count(std::atomic<uint64_t>& copies, std::atomic<uint64_t>& total, uint64_t
 
 void copy_to_device(Context& context, Queue& queue, uint64_t address, const void* source, uint64_t bytes) {
   if (bytes == 0) return;
-  if (context.pinned.contains(source, bytes)) {
+  if (context.pinned.contains(source, bytes, &queue)) {
     const uint64_t sequence = queue.submit([&](emu_queue* handle, uint64_t correlation, uint64_t* number) {
       return context.api.queue_copy_to_device(handle, address, source, bytes, correlation, number);
     });
@@ -26,7 +26,7 @@ void copy_to_device(Context& context, Queue& queue, uint64_t address, const void
 
 void copy_from_device(Context& context, Queue& queue, void* target, uint64_t address, uint64_t bytes) {
   if (bytes == 0) return;
-  if (context.pinned.contains(target, bytes)) {
+  if (context.pinned.contains(target, bytes, &queue)) {
     const uint64_t sequence = queue.submit([&](emu_queue* handle, uint64_t correlation, uint64_t* number) {
       return context.api.queue_copy_from_device(handle, target, address, bytes, correlation, number);
     });

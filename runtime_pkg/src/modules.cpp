@@ -24,10 +24,9 @@ std::shared_ptr<Modules::Entry> Modules::entry(const std::string& text) {
     auto found = entries_.find(text);
     if (found != entries_.end()) return found->second;
   }
+  auto fresh = std::make_shared<Entry>();
   std::unique_lock<std::shared_mutex> lock(mutex_);
-  std::shared_ptr<Entry>& slot = entries_[text];
-  if (slot == nullptr) slot = std::make_shared<Entry>();
-  return slot;
+  return entries_.emplace(text, std::move(fresh)).first->second;
 }
 
 emurt_module Modules::load(const std::string& text) {
@@ -44,7 +43,12 @@ emurt_module Modules::load(const std::string& text) {
     throw;
   }
   api.buffer_release(&binary);
-  return context_.process.modules.add({&context_, program});
+  try {
+    return context_.process.modules.add({&context_, program});
+  } catch (...) {
+    api.program_unload(program);
+    throw;
+  }
 }
 
 }  // namespace emurt

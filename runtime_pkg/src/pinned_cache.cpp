@@ -1,6 +1,7 @@
 #include "pinned_cache.h"
 
 #include <algorithm>
+#include <new>
 
 #include "process.h"
 
@@ -27,12 +28,17 @@ bool settled(const std::vector<Point>& users) {
 
 PinnedCache::~PinnedCache() {
   for (auto& [start, slab] : slabs_) {
-    std::vector<bool> live;
-    for (const Block& block : slab.blocks) live.push_back(block.state == State::kLive);
-    if (std::find(live.begin(), live.end(), true) == live.end()) {
+    const auto is_live = [](const Block& block) { return block.state == State::kLive; };
+    if (std::none_of(slab.blocks.begin(), slab.blocks.end(), is_live)) {
       context_.api.host_free(context_.handle, start);
-    } else {
+      continue;
+    }
+    try {
+      std::vector<bool> live;
+      for (const Block& block : slab.blocks) live.push_back(is_live(block));
       context_.process.old_pinned.keep(context_.api, context_.handle, start, slab.block_bytes, std::move(live));
+    } catch (const std::bad_alloc&) {
+      // It stays mapped: the caller still has pointers into it.
     }
   }
 }
@@ -69,11 +75,11 @@ void PinnedCache::give_back(void* pointer) {
     fail(EMU_ERROR_INVALID_ARGUMENT, context_.index, text("host_free: %p was freed before (double free)", pointer),
          "Free each pointer once");
   }
-  place.block->state = State::kFree;
   returned_[place.bytes].push_back(place.start);
+  place.block->state = State::kFree;
 }
 
-bool PinnedCache::contains(const void* pointer, uint64_t bytes) {
+bool PinnedCache::contains(const void* pointer, uint64_t bytes, Queue* user) {
   std::lock_guard<std::mutex> lock(mutex_);
   Place place = find(pointer);
   if (place.block == nullptr) return false;
@@ -87,6 +93,7 @@ bool PinnedCache::contains(const void* pointer, uint64_t bytes) {
               pointer, static_cast<unsigned long long>(place.bytes), static_cast<void*>(place.start)),
          "Copy at most what host_alloc was asked for");
   }
+  if (user != nullptr) add_user(*place.block, {user, 0});
   return true;
 }
 
@@ -98,14 +105,17 @@ bool PinnedCache::maps(const void* pointer) {
 void PinnedCache::used(const void* pointer, const Point& point) {
   std::lock_guard<std::mutex> lock(mutex_);
   Place place = find(pointer);
-  if (place.block == nullptr) return;
-  for (Point& user : place.block->users) {
+  if (place.block != nullptr) add_user(*place.block, point);
+}
+
+void PinnedCache::add_user(Block& block, const Point& point) {
+  for (Point& user : block.users) {
     if (user.queue == point.queue) {
       user.sequence = std::max(user.sequence, point.sequence);
       return;
     }
   }
-  place.block->users.push_back(point);
+  block.users.push_back(point);
 }
 
 PinnedCache::Place PinnedCache::find(const void* pointer) {
@@ -144,10 +154,17 @@ char* PinnedCache::map_slab(uint64_t bytes) {
 
 void PinnedCache::add_slab(uint64_t block_bytes) {
   const uint64_t bytes = block_bytes <= kLargestInSlab ? kSlab : block_bytes;
-  char* start = map_slab(bytes);
-  Slab slab{block_bytes, std::vector<Block>(bytes / block_bytes)};
-  slabs_.emplace(start, std::move(slab));
+  // All that may fail comes before the slab, which would be lost.
+  std::map<char*, Slab> one;
+  one.emplace(nullptr, Slab{block_bytes, std::vector<Block>(bytes / block_bytes)});
   std::vector<char*>& blocks = returned_[block_bytes];
+  size_t all = bytes / block_bytes;
+  for (const auto& [at, slab] : slabs_) all += slab.block_bytes == block_bytes ? slab.blocks.size() : 0;
+  blocks.reserve(all);  // so that giving a block back needs no memory
+  char* start = map_slab(bytes);
+  auto entry = one.extract(one.begin());
+  entry.key() = start;
+  slabs_.insert(std::move(entry));
   for (uint64_t offset = 0; offset < bytes; offset += block_bytes) blocks.push_back(start + offset);
 }
 

@@ -25,8 +25,9 @@ class PinnedCache {
   void give_back(void* pointer);
 
   // True when [pointer, pointer + bytes) is inside one block that is handed out.
-  // Throws for a range that starts in one and leaves it, or that was given back.
-  bool contains(const void* pointer, uint64_t bytes);
+  // Throws for a range that starts in one and leaves it, or that was given back. With `user`, the queue that will use
+  // it, `used` needs no memory: what was submitted by then can't be taken back.
+  bool contains(const void* pointer, uint64_t bytes, Queue* user = nullptr);
 
   // True when `pointer` is in memory of this cache, handed out or not.
   bool maps(const void* pointer);
@@ -51,6 +52,7 @@ class PinnedCache {
   };
 
   Place find(const void* pointer);
+  static void add_user(Block& block, const Point& point);
   char* map_slab(uint64_t bytes);
   void add_slab(uint64_t block_bytes);
   char* reuse(uint64_t block_bytes);

@@ -1,7 +1,7 @@
 // Slots in pinned memory that the device writes timestamps to.
 #pragma once
 
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -23,17 +23,19 @@ class Timestamps {
   Taken take(Queue& queue);
 
  private:
-  struct Returned {
+  struct Slot {
     emu_timestamp* slot;
     Point point;  // the device writes the slot until here
   };
-  emu_timestamp* free_slot();
+  using Slots = std::list<Slot>;  // they move between lists: giving one back needs no memory
+  Slots::iterator lend();
 
   Context& context_;
   std::mutex mutex_;
   std::vector<emu_timestamp*> chunks_;
-  std::vector<emu_timestamp*> free_;
-  std::deque<Returned> returned_;
+  Slots free_;
+  Slots lent_;
+  Slots returned_;
 };
 
 }  // namespace emurt

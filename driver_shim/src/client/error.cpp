@@ -26,7 +26,7 @@ Error::Error(emu_status status, emu_scope scope, const std::string& cause, const
 }
 
 Error host_error(const std::string& call, int number) {
-  return Error(EMU_ERROR_HOST, EMU_SCOPE_HOST, call + ": " + std::strerror(number));
+  return Error(EMU_ERROR_HOST, EMU_SCOPE_COMMAND, call + ": " + std::strerror(number));
 }
 
 Error device_lost_error(int emud) {

@@ -19,7 +19,7 @@ struct Error : std::exception {
   emu_error error{};
 };
 
-/* A host call that failed: names it and errno. */
+/* A host call that failed: names it and errno. Who asked may ask again; nothing has to be given up. */
 Error host_error(const std::string& call, int number);
 Error device_lost_error(int emud);
 

@@ -144,7 +144,8 @@ bool Queue::wait(uint64_t value, uint64_t timeout_ns) {
   } while (waited == Waited::ended && state == QueueState::running); // it was reset meanwhile
   const bool done = waited == Waited::done;
   if (state == QueueState::context_lost) context->throw_fault();
-  if (done ? value <= header().given_up.load(std::memory_order_acquire) : state == QueueState::queue_lost) {
+  const bool given_up = value != 0 && value <= header().given_up.load(std::memory_order_acquire);
+  if (done ? given_up : state == QueueState::queue_lost) {
     const emu_error error = fault(value);
     if (error.status != EMU_OK) throw Error(error);
     return done;
