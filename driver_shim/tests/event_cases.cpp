@@ -1,4 +1,5 @@
 /* Cases about the event log, and about the reset that it tells of. */
+#include <grp.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -131,6 +132,22 @@ CASE(event_text_is_for_its_user) {
     page_fault(setup); // its own it may read
     SAYS(events_of(device).back().text, "0x123456");
   }, 65534);
+}
+
+/* Numbers of processes come again, and are seen as 0 from another PID namespace: the user is what counts. */
+CASE(event_text_outlives_its_process) {
+  const Served served({"--group", "nogroup"});
+  const Client same([] {
+    {
+      Setup setup;
+      page_fault(setup);
+    }
+    CHECK(setgroups(0, nullptr) == 0 && setgid(65534) == 0 && setuid(65534) == 0);
+    emu_device* device = open_device();
+    const auto events = events_of(device, 1);
+    CHECK(!events.empty());
+    for (const emu_event& event : events) CHECK(event.process == getpid() && event.text[0] == '\0');
+  });
 }
 
 CASE(event_among_activities) {

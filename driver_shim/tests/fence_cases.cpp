@@ -220,6 +220,7 @@ void signaller_is_gone(const std::function<void(Setup&)>& go, const std::string&
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(3));
   SAYS(last_error().cause, "process " + std::to_string(partner.client.pid()));
   SAYS(last_error().cause, why);
+  CHECK(std::strstr(last_error().cause, "0x") == nullptr);
   REFUSED(EMU_ERROR_FENCE_BROKEN, api->queue_synchronize(setup.queue, 1, kSoon));
   CHECK(last_error().scope == EMU_SCOPE_QUEUE && last_error().command == 1);
   SAYS(last_error().cause, why);
@@ -252,7 +253,7 @@ CASE(fence_signaller_faults) {
   signaller_is_gone([](Setup& setup) {
     OK(api->queue_fill(setup.queue, 8, 1, 1, 0, nullptr));
     REFUSED(EMU_ERROR_PAGE_FAULT, api->queue_synchronize(setup.queue, 1, kSoon));
-  }, "page fault");
+  }, "by PAGE_FAULT"); // and not where, which is for its user
 }
 
 /* A signal that a queue was to give and will not; the context that may signal is there. */

@@ -11,6 +11,7 @@
 #include "entry.h"
 #include "find.h"
 #include "sharing.h"
+#include "status_name.h"
 #include "stepping.h"
 
 namespace emu::client {

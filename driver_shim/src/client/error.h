@@ -27,7 +27,6 @@ Error device_lost_error(int emud);
 
 void set_last_error(const emu_error& error);
 void get_last_error(emu_error* out);
-const char* status_name(int32_t status);
 
 void refuse_after_fork(); // throws if this process is a fork of one that had opened a device
 

@@ -14,6 +14,7 @@
 #include "entry.h"
 #include "protocol.h"
 #include "refusal.h"
+#include "status_name.h"
 
 namespace emu {
 namespace {
@@ -59,9 +60,9 @@ class Context::Quiet {
   Context& context_;
 };
 
-Context::Context(Device& device_, uint64_t id_, pid_t owner_, uint64_t number, std::shared_ptr<Quotas> quotas,
+Context::Context(Device& device_, uint64_t id_, Client client, uint64_t number, std::shared_ptr<Quotas> quotas,
                  std::shared_ptr<Account> account_, uint32_t interface_version)
-    : device(device_), id(id_), owner(owner_), account(std::move(account_)),
+    : device(device_), id(id_), owner(client.process), user(client.user), account(std::move(account_)),
       knows_errata(interface_version >= kErrataInterface),
       knows_queue_loss(interface_version >= kQueueLossInterface), quotas_(std::move(quotas)),
       itself_(quotas_->contexts, 1),
@@ -220,7 +221,7 @@ void Context::queue_reset(uint64_t id_) {
   char text[sizeof event.text];
   std::snprintf(text, sizeof text, "queue %u was reset: %llu commands were given up", after->id,
                 static_cast<unsigned long long>(given_up));
-  device.note(event, text);
+  device.note(event, text, user);
 }
 
 emu_error Context::queue_fault(uint64_t id_, uint64_t sequence) const {
@@ -298,14 +299,14 @@ void Context::fail(const emu_error& error) {
     lost = true;
     for (const auto& [id_, open] : queues_) open.queue->set_state(QueueState::context_lost);
   }
-  char why[sizeof(FencePage::cause)];
-  std::snprintf(why, sizeof why, "the fence is broken: a context of process %d, which could signal it, was lost: %.100s", owner,
-                error.cause);
+  char why[sizeof(FencePage::cause)]; // others read it: the cause may have addresses and names of programs
+  std::snprintf(why, sizeof why, "the fence is broken: a context of process %d, which could signal it, was lost by %s",
+                owner, status_name(error.status));
   break_fences(why);
   emu_event event = new_event(EMU_EVENT_CONTEXT_LOST, emu_status(error.status), emu_scope(error.scope));
   event.process = owner;
   event.context = id;
-  device.note(event, error.cause);
+  device.note(event, error.cause, user);
 }
 
 void Context::stop() noexcept {

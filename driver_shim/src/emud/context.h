@@ -30,16 +30,23 @@ namespace emu {
 
 class Device;
 
+/* Whose a context is, as the kernel says. A process of a PID namespace that is not seen from here is 0. */
+struct Client {
+  pid_t process;
+  uid_t user;
+};
+
 class Context : public std::enable_shared_from_this<Context> {
  public:
   /* `number` counts the contexts of the client's process, and decides the addresses. Throws Refusal. */
-  Context(Device& device, uint64_t id, pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
+  Context(Device& device, uint64_t id, Client client, uint64_t number, std::shared_ptr<Quotas> quotas,
           std::shared_ptr<Account> account, uint32_t interface_version);
   ~Context();
 
   Device& device;
   const uint64_t id;
   const pid_t owner;
+  const uid_t user; // of the owner
   const std::shared_ptr<Account> account; // of the owner
   const bool knows_errata; // its client works around them
   const bool knows_queue_loss; // its client: kQueueLossInterface

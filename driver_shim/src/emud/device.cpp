@@ -219,14 +219,14 @@ void Device::count(emu_queue_kind kind, const Work& work, const CoreClock& clock
   counters_.spent_copy_ticks += work.copy_ticks;
 }
 
-emu_event Device::note(emu_event event, std::string_view text) noexcept {
+emu_event Device::note(emu_event event, std::string_view text, std::optional<uid_t> user) noexcept {
   {
     const std::lock_guard lock(clock_mutex_);
     event.ticks = std::max(engine_ticks_[0], engine_ticks_[1]);
   }
   event.nanoseconds = monotonic_ns();
   copy_text(event.text, text);
-  event.sequence = events_.add(event);
+  event.sequence = events_.add(event, user);
   return event;
 }
 
@@ -329,7 +329,7 @@ uint64_t Device::fault_inject(emu_fault fault, pid_t by) {
   char text[sizeof event.text]; // needs no memory: the fault is there
   std::snprintf(text, sizeof text, "fault %llu was injected: %s", static_cast<unsigned long long>(number),
                 about(emu_fault_kind(fault.kind)).name);
-  note(event, text);
+  note(event, text, geteuid());
   return number;
 }
 
@@ -339,7 +339,7 @@ void Device::fault_clear(uint64_t number, pid_t by) {
   event.process = by;
   char text[sizeof event.text] = "all faults were cleared";
   if (number != 0) std::snprintf(text, sizeof text, "fault %llu was cleared", static_cast<unsigned long long>(number));
-  note(event, text);
+  note(event, text, geteuid());
 }
 
 void Device::fail(Context& by, const emu_error& error) noexcept {
@@ -401,16 +401,16 @@ Refusal Device::out_of_memory(uint64_t bytes) const {
   return Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND, cause, "free memory, or end a process that holds it");
 }
 
-std::shared_ptr<Context> Device::context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
+std::shared_ptr<Context> Device::context_create(Client client, uint64_t number, std::shared_ptr<Quotas> quotas,
                                                 uint32_t interface_version) {
-  auto account = accounts_.of(owner, [this](const Account& one) {
+  auto account = accounts_.of(client.process, [this](const Account& one) {
     return compute_.turns().owes(one) || copy_.turns().owes(one);
   });
   const std::lock_guard lock(contexts_mutex_);
   if (failure_.status != EMU_OK) {
     throw Refusal(emu_status(failure_.status), EMU_SCOPE_DEVICE, failure_.cause, failure_.mend);
   }
-  auto context = std::make_shared<Context>(*this, next_context_id_, owner, number, std::move(quotas),
+  auto context = std::make_shared<Context>(*this, next_context_id_, client, number, std::move(quotas),
                                            std::move(account), interface_version);
   contexts_.emplace(next_context_id_++, context);
   return context;

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -81,11 +82,12 @@ class Device {
    * context with the error, and refuses new ones with it until a reset. A context from before a reset does nothing. */
   void fail(Context& by, const emu_error& error) noexcept;
 
-  /* Adds to the log, with the time of both clocks, and gives what was added. Needs no memory of the host. */
-  emu_event note(emu_event event, std::string_view text) noexcept;
+  /* Adds to the log, with the time of both clocks, and gives what was added. The text is for the user and the device's
+   * owner alone, or for all where there is no user. Needs no memory of the host. */
+  emu_event note(emu_event event, std::string_view text, std::optional<uid_t> user = std::nullopt) noexcept;
   const Events& events() const { return events_; }
 
-  std::shared_ptr<Context> context_create(pid_t owner, uint64_t number, std::shared_ptr<Quotas> quotas,
+  std::shared_ptr<Context> context_create(Client client, uint64_t number, std::shared_ptr<Quotas> quotas,
                                           uint32_t interface_version);
   void context_destroy(const std::shared_ptr<Context>& context) noexcept;
   uint32_t next_queue_id() { return next_queue_id_++; }

@@ -188,7 +188,7 @@ bool Engine::hears(Queue& queue) {
   event.context = queue.context->id;
   event.queue = queue.id;
   event.command = queue.sequence();
-  device_.note(event, "the doorbell for the command was lost, and the client rang again");
+  device_.note(event, "the doorbell for the command was lost, and the client rang again", queue.context->user);
   return true;
 }
 

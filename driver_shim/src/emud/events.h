@@ -2,10 +2,13 @@
 #ifndef EMU_EVENTS_H
 #define EMU_EVENTS_H
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
 #include "emu/driver.h"
 #include "emu_constants.h"
@@ -17,13 +20,20 @@ emu_event new_event(emu_event_kind kind, emu_status status, emu_scope scope);
 
 class Events {
  public:
-  uint64_t add(const emu_event& event) noexcept; // its number; the oldest one goes when there is no place
-  /* Those after number `after`, oldest first; how many. `dropped`: how many of them are gone. */
-  size_t read(uint64_t after, emu_event* out, size_t capacity, uint64_t& dropped) const noexcept;
+  /* Its number; the oldest one goes when there is no place. `user`: whom it is about. */
+  uint64_t add(const emu_event& event, std::optional<uid_t> user) noexcept;
+  /* Those after number `after`, oldest first; how many. `dropped`: how many of them are gone. `reader` is told no text
+   * that is about another user; none is told all. */
+  size_t read(uint64_t after, std::optional<uid_t> reader, emu_event* out, size_t capacity,
+              uint64_t& dropped) const noexcept;
 
  private:
   mutable std::mutex mutex_;
-  std::array<emu_event, constants::kEvents> events_{}; // number n is at (n - 1) % kEvents
+  struct Entry {
+    emu_event event;
+    std::optional<uid_t> user;
+  };
+  std::array<Entry, constants::kEvents> events_{}; // number n is at (n - 1) % kEvents
   uint64_t last_ = 0;
 };
 

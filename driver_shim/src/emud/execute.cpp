@@ -236,7 +236,7 @@ class Execution : machine::BitErrorCorrection {
     event.command = queue_.sequence();
     char line[sizeof event.text];
     std::snprintf(line, sizeof line, text, static_cast<unsigned long long>(number));
-    device_.note(event, line);
+    device_.note(event, line, context_.user);
   }
 
   void launch() {
@@ -554,7 +554,7 @@ uint64_t execute(Device& device, Queue& queue) {
     event.context = context.id;
     event.queue = error.queue;
     event.command = error.command;
-    device.note(event, error.cause);
+    device.note(event, error.cause, context.user);
     lose(device, queue, error);
   }
   return ticks;

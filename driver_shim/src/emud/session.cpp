@@ -121,7 +121,7 @@ Session::Session(Device& device, Descriptor&& socket, std::shared_ptr<Quotas> qu
       event.process = client_;
       char text[64];
       std::snprintf(text, sizeof text, "the client left %zu contexts behind", contexts_.size());
-      device_.note(event, text);
+      device_.note(event, text, user_);
     }
     for (const auto& [id, context] : contexts_) { // before what takes its time
       char why[96];
@@ -290,7 +290,7 @@ Session::Answer Session::answer(const Request& request) {
     }
     case RequestKind::context_create: {
       auto entry = new_entry<Contexts>();
-      entry.mapped() = device_.context_create(client_, request.value, quotas_, client_interface_);
+      entry.mapped() = device_.context_create({client_, user_}, request.value, quotas_, client_interface_);
       out.reply.value = entry.key() = entry.mapped()->id;
       const std::lock_guard lock(contexts_mutex_);
       contexts_.insert(std::move(entry));
@@ -408,12 +408,9 @@ Session::Answer Session::event_read(const Request& request) {
   const size_t capacity = std::min<uint64_t>(request.value, kEventBatch);
   message_.resize(sizeof(Reply) + capacity * sizeof(emu_event));
   auto* const events = reinterpret_cast<emu_event*>(message_.data() + sizeof(Reply));
-  out.reply.count = device_.events().read(request.object, events, capacity, out.reply.value);
+  const auto reader = is_owner() ? std::nullopt : std::optional(user_);
+  out.reply.count = device_.events().read(request.object, reader, events, capacity, out.reply.value);
   message_.resize(sizeof(Reply) + out.reply.count * sizeof(emu_event));
-  if (is_owner()) return out;
-  for (emu_event* event = events; event != events + out.reply.count; ++event) {
-    if (event->process != 0 && event->process != client_) std::memset(event->text, 0, sizeof event->text);
-  }
   return out;
 }
 
