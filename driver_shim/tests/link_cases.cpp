@@ -238,6 +238,25 @@ CASE(link_peer_s_device_is_reset) {
   CHECK(all_are(here.read(kMiB), 7));
 }
 
+/* Requests of a context get their turn though two engines copy to it without a pause, and then the copies theirs. */
+CASE(link_peer_gets_its_turn) {
+  constexpr uint64_t bytes = 32 * kMiB, copies = 40;
+  const Served served({"--devices", "2"});
+  On here(0), there(1);
+  uint64_t from = 0, to = 0, freed = 0, sequence = 0;
+  OK(api->memory_alloc(here.context, bytes, &from));
+  OK(api->memory_alloc(there.context, bytes, &to));
+  OK(api->memory_alloc(there.context, kMiB, &freed));
+  for (uint64_t i = 0; i < copies; ++i) {
+    for (emu_queue* queue : {here.queue, here.copies}) {
+      OK(api->queue_copy_peer(queue, there.context, to, here.context, from, bytes, 0, &sequence));
+    }
+  }
+  OK(api->memory_free(there.context, freed));
+  for (emu_queue* queue : {here.queue, here.copies}) REFUSED(EMU_ERROR_TIMEOUT, api->queue_synchronize(queue, copies, 0));
+  for (emu_queue* queue : {here.queue, here.copies}) OK(api->queue_synchronize(queue, copies, kSoon));
+}
+
 CASE(link_down) {
   const Served served({"--devices", "3"});
   On zero(0), one(1), two(2);

@@ -51,7 +51,10 @@ class Context::Quiet {
     context_.running[1].unlock();
     context_.running[0].unlock();
     --context_.yielding;
-    context_.device.ring(); // engines may have gone to sleep over the context's commands
+    // Engines may have gone to sleep over the context's commands, or over those of its peers on any device.
+    context_.device.ring();
+    if (!context_.peer_token_) return;
+    for (Device* device : context_.device.board().devices) device->ring();
   }
   Quiet(const Quiet&) = delete;
   Quiet& operator=(const Quiet&) = delete;

@@ -477,6 +477,10 @@ bool wait_is_over(Queue& queue) {
     const auto hold = queue.context->fence(command.target);
     return !hold || hold->fence->is_over(command.source);
   }
+  if (CommandKind(command.kind) == CommandKind::copy_peer) {
+    const auto peer = queue.context->peer(command.offset);
+    return !peer || peer->yielding == 0;
+  }
   if (CommandKind(command.kind) != CommandKind::wait) return true;
   const auto awaited = awaited_by(queue);
   return !awaited || awaited.get() == &queue || awaited->is_lost() || awaited->completed() >= command.source;
