@@ -19,8 +19,9 @@ std::vector<emu_event> events_of(emu_device* device, uint64_t after = 0, uint64_
   if (dropped != nullptr) *dropped = gone;
   else CHECK(gone == 0);
   events.resize(count);
+  if (count > 0) CHECK(events.back().sequence == after + count + gone);
   for (size_t i = 1; i < count; ++i) {
-    CHECK(events[i].sequence == events[i - 1].sequence + 1 && events[i].ticks >= events[i - 1].ticks);
+    CHECK(events[i].sequence > events[i - 1].sequence && events[i].ticks >= events[i - 1].ticks);
     CHECK(events[i].nanoseconds >= events[i - 1].nanoseconds);
   }
   return events;
@@ -114,6 +115,26 @@ CASE(event_log_is_bounded) {
   CHECK(events.front().sequence == dropped + 1 && events.back().sequence == 1501);
   CHECK(events_of(device, 1500, &dropped).size() == 1 && dropped == 0);
   CHECK(events_of(device, UINT64_MAX, &dropped).empty() && dropped == 0);
+}
+
+/* Whoever makes events without end, by resets of a queue that waits, has only such events forgotten. */
+CASE(event_of_the_device_is_not_crowded_out) {
+  const Served served;
+  Setup setup;
+  emu_fence* fence = nullptr;
+  OK(api->fence_create(setup.context, &fence));
+  REFUSED(EMU_ERROR_BAD_FIRMWARE, api->firmware_activate(setup.device));
+  for (int i = 0; i < 1100; ++i) {
+    OK(api->queue_wait_fence(setup.queue, fence, 1, 0, nullptr));
+    OK(api->queue_reset(setup.queue));
+  }
+  REFUSED(EMU_ERROR_BAD_FIRMWARE, api->firmware_activate(setup.device));
+  uint64_t dropped = 0;
+  const std::vector<emu_event> events = events_of(setup.device, 0, &dropped);
+  CHECK(events.size() == 1024 + 3 && dropped == 1100 - 1024);
+  CHECK(events[0].kind == EMU_EVENT_BOOT && events[1].kind == EMU_EVENT_FIRMWARE_REFUSED && events[1].sequence == 2);
+  CHECK(events[2].kind == EMU_EVENT_RESET && events[2].sequence == 3 + dropped);
+  CHECK(events.back().kind == EMU_EVENT_FIRMWARE_REFUSED && events.back().sequence == 1103);
 }
 
 CASE(event_text_is_for_its_user) {

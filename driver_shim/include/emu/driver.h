@@ -436,7 +436,7 @@ typedef struct emu_driver_api {
   /* Every context of the device, of whatever process, is lost, and its handles are stale; then firmware starts. */
   emu_status (*device_reset)(emu_device*);
   /* Events with a higher sequence number than `after`, oldest first; the log is bounded, and `dropped` counts those
-   * that are no longer there. */
+   * between `after` and the last of `out` that are no longer there. */
   emu_status (*event_read)(emu_device*, uint64_t after, emu_event* out, size_t capacity, size_t* count,
                            uint64_t* dropped);
 

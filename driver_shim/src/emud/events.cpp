@@ -15,25 +15,42 @@ emu_event new_event(emu_event_kind kind, emu_status status, emu_scope scope) {
   return event;
 }
 
+namespace {
+
+/* The others are of the device itself, or of its owner. */
+bool is_of_any_client(const emu_event& event) {
+  return event.scope < EMU_SCOPE_DEVICE && event.kind != EMU_EVENT_INJECTION;
+}
+
+} // namespace
+
 uint64_t Events::add(const emu_event& event, std::optional<uid_t> user) noexcept {
   const std::lock_guard lock(mutex_);
-  Entry& place = events_[last_ % constants::kEvents];
+  Ring& ring = is_of_any_client(event) ? clients_ : device_;
+  Entry& place = ring.entries[ring.added++ % constants::kEvents];
   place = {event, user};
   return place.event.sequence = ++last_;
+}
+
+uint64_t Events::Ring::after(uint64_t number) const {
+  uint64_t n = added - std::min<uint64_t>(added, constants::kEvents);
+  while (n < added && at(n).event.sequence <= number) ++n;
+  return n;
 }
 
 size_t Events::read(uint64_t after, std::optional<uid_t> reader, emu_event* out, size_t capacity,
                     uint64_t& dropped) const noexcept {
   const std::lock_guard lock(mutex_);
-  const uint64_t gone = last_ - std::min<uint64_t>(last_, constants::kEvents); // numbers up to here
-  dropped = gone > after ? gone - after : 0;
-  uint64_t next = std::max(after, gone);
+  uint64_t own = device_.after(after), theirs = clients_.after(after);
   size_t count = 0;
-  for (; count < capacity && next < last_; ++count, ++next) {
-    const Entry& entry = events_[next % constants::kEvents];
+  for (; count < capacity && (own < device_.added || theirs < clients_.added); ++count) {
+    const bool next_is_own = theirs == clients_.added ||
+                             (own < device_.added && device_.at(own).event.sequence < clients_.at(theirs).event.sequence);
+    const Entry& entry = next_is_own ? device_.at(own++) : clients_.at(theirs++);
     out[count] = entry.event;
     if (reader && entry.user && entry.user != reader) std::memset(out[count].text, 0, sizeof out[count].text);
   }
+  dropped = count == 0 ? 0 : out[count - 1].sequence - after - count;
   return count;
 }
 

@@ -1,4 +1,6 @@
-/* The event log of a device: the last ones, in memory that is there from the start. */
+/* The event log of a device: the last ones, in memory that is there from the start.
+ *
+ * What any client can cause has a place of its own: it is no way to have what the device did forgotten. */
 #ifndef EMU_EVENTS_H
 #define EMU_EVENTS_H
 
@@ -20,10 +22,10 @@ emu_event new_event(emu_event_kind kind, emu_status status, emu_scope scope);
 
 class Events {
  public:
-  /* Its number; the oldest one goes when there is no place. `user`: whom it is about. */
+  /* Its number; the oldest one of its place goes when there is none left. `user`: whom it is about. */
   uint64_t add(const emu_event& event, std::optional<uid_t> user) noexcept;
-  /* Those after number `after`, oldest first; how many. `dropped`: how many of them are gone. `reader` is told no text
-   * that is about another user; none is told all. */
+  /* Those after number `after`, oldest first; how many. `dropped`: how many are gone between `after` and the last that
+   * is given. `reader` is told no text that is about another user; none is told all. */
   size_t read(uint64_t after, std::optional<uid_t> reader, emu_event* out, size_t capacity,
               uint64_t& dropped) const noexcept;
 
@@ -33,7 +35,15 @@ class Events {
     emu_event event;
     std::optional<uid_t> user;
   };
-  std::array<Entry, constants::kEvents> events_{}; // number n is at (n - 1) % kEvents
+  /* The last of a kind, by number: the n-th from 0 is at n % kEvents. */
+  struct Ring {
+    std::array<Entry, constants::kEvents> entries{};
+    uint64_t added = 0;
+
+    const Entry& at(uint64_t n) const { return entries[n % constants::kEvents]; }
+    uint64_t after(uint64_t number) const; // the first with a higher one
+  };
+  Ring device_, clients_;
   uint64_t last_ = 0;
 };
 
