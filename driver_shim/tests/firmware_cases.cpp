@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "firmware_images.h"
+#include "ring.h"
 
 using namespace emu;
 using namespace emu::test;
@@ -194,6 +195,29 @@ CASE(firmware_outlives_a_private_emud) {
       OK(install(setup.device, make_image("1.1.0", 1)));
       OK(api->firmware_activate(setup.device));
     });
+  }
+}
+
+/* Anybody may ask, as often as they like: that costs the device no more than any other question. */
+CASE(firmware_is_judged_once) {
+  const Served served;
+  emu_device* device = open_device();
+  OK(install(device, make_image("1.1.0", 1, 1'000'000)));
+  const auto quickest = [](const auto& ask) {
+    uint64_t best = UINT64_MAX;
+    for (int round = 0; round < 10; ++round) {
+      const uint64_t start = monotonic_ns();
+      for (int i = 0; i < 5; ++i) ask();
+      best = std::min(best, monotonic_ns() - start);
+    }
+    return best;
+  };
+  emu_device_info info{};
+  info.size = sizeof info;
+  const uint64_t usual = quickest([&] { OK(api->device_info(device, &info)); });
+  const uint64_t judging = quickest([&] { CHECK(firmware_of(device).slots[1].state == EMU_SLOT_VALID); });
+  if (judging > 10 * usual) {
+    fail(__FILE__, __LINE__, std::to_string(judging) + " ns against " + std::to_string(usual) + " of device_info");
   }
 }
 

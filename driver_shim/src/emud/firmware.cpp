@@ -80,18 +80,27 @@ void Firmware::save(const State& state) {
   state_ = state;
 }
 
-ImageHeader Firmware::judge(uint32_t slot) const {
+const ImageHeader& Firmware::judge(uint32_t slot) const {
   if (slots_[slot].empty()) {
     throw Refusal(EMU_ERROR_BAD_FIRMWARE, EMU_SCOPE_COMMAND, format("slot %u: expected firmware, got none", slot),
                   "install an image first");
   }
-  return judge_image(slots_[slot], EMU_DRIVER_INTERFACE, key_);
+  Judgement& judged = judged_[slot];
+  if (std::holds_alternative<std::monostate>(judged)) {
+    try {
+      judged = judge_image(slots_[slot], EMU_DRIVER_INTERFACE, key_);
+    } catch (const Refusal& refusal) {
+      judged = refusal;
+    }
+  }
+  if (const auto* refusal = std::get_if<Refusal>(&judged)) throw *refusal;
+  return std::get<ImageHeader>(judged);
 }
 
 /* Whether the slot can be started; if so `state` says that it runs. */
 bool Firmware::starts(uint32_t slot, State& state, std::vector<Happened>& happened) const {
   try {
-    const ImageHeader header = judge(slot);
+    const ImageHeader& header = judge(slot);
     require_index(header, state.minimum);
     if (state.active != slot) state.previous = state.active;
     state.active = slot;
@@ -155,7 +164,7 @@ emu_firmware_slot Firmware::describe(uint32_t slot) const {
     copy_text(out.cause, "an image is being written");
   } else if (!slots_[slot].empty()) {
     try {
-      const ImageHeader header = judge(slot);
+      const ImageHeader& header = judge(slot);
       out.minimum_interface = header.minimum_interface;
       out.rollback_index = header.rollback_index;
       copy_text(out.version, header.version);
@@ -202,6 +211,7 @@ std::optional<Firmware::Happened> Firmware::write(uint64_t total, uint64_t offse
                          ull(expected), ull(whole), ull(whole - expected), ull(offset), ull(total), bytes.size()),
                   "write an image from its start, in order, and alone");
   }
+  judged_[slot] = std::monostate();
   if (offset == 0) {
     State state = state_;
     if (state.pending == slot) state.pending = EMU_NO_SLOT;
@@ -222,7 +232,7 @@ std::optional<Firmware::Happened> Firmware::write(uint64_t total, uint64_t offse
   image.insert(image.end(), bytes.begin(), bytes.end());
   if (image.size() < total) return std::nullopt;
   writing_ = 0;
-  const ImageHeader header = judge(slot);
+  const ImageHeader& header = judge(slot);
   require_index(header, state_.minimum);
   return Happened{EMU_EVENT_FIRMWARE_WRITTEN, EMU_OK, format("wrote %s to slot %u", header.version, slot)};
 }
@@ -236,7 +246,7 @@ Firmware::Happened Firmware::activate() {
                          slots_[slot].size()),
                   "write the image to its end first");
   }
-  const ImageHeader header = judge(slot);
+  const ImageHeader& header = judge(slot);
   require_index(header, state_.minimum);
   State state = state_;
   state.pending = slot;
@@ -259,7 +269,7 @@ Firmware::Happened Firmware::rollback() {
                   "rollback: expected the firmware that ran before, got none: none did, or it was written over",
                   "install the image that is wanted, and activate it");
   }
-  const ImageHeader header = judge(state.previous);
+  const ImageHeader& header = judge(state.previous);
   require_index(header, state.minimum);
   state.pending = state.previous;
   Happened back{EMU_EVENT_FIRMWARE_ROLLED_BACK, EMU_OK,

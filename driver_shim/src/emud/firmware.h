@@ -1,6 +1,6 @@
 /* The firmware of one device: two slots, which one runs, and which one may.
  *
- * Whether a slot is good is not written down anywhere: its bytes say so, each time they are looked at. So an upgrade
+ * Whether a slot is good is not written down anywhere: its bytes say so, when emud first looks at them. So an upgrade
  * that was interrupted at any moment leaves the other slot as it was, and this one invalid. What is written down is
  * which slot runs, which one is to run next, which one ran before, and the highest rollback index that ever ran: in one
  * file, replaced whole. */
@@ -15,10 +15,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "emu/driver.h"
 #include "firmware_image.h"
+#include "refusal.h"
 #include "state_folder.h"
 
 namespace emu {
@@ -60,7 +62,7 @@ class Firmware {
   static State parse_state(const std::vector<std::byte>& bytes);
   void save(const State& state);
   uint32_t other() const { return state_.active == 0 ? 1 : 0; }
-  ImageHeader judge(uint32_t slot) const; // throws Refusal
+  const ImageHeader& judge(uint32_t slot) const; // throws Refusal
   bool starts(uint32_t slot, State& state, std::vector<Happened>& happened) const;
   emu_firmware_slot describe(uint32_t slot) const;
 
@@ -69,6 +71,8 @@ class Firmware {
   mutable std::mutex mutex_;          // all that follows
   State state_;
   std::array<std::vector<std::byte>, 2> slots_;
+  using Judgement = std::variant<std::monostate, ImageHeader, Refusal>; // none yet
+  mutable std::array<Judgement, 2> judged_; // until its bytes change: anybody may ask, and hashing takes milliseconds
   uint64_t writing_ = 0; // bytes of the image that is on its way to the other slot; 0: none is
   std::string version_;
   uint32_t crashes_ = 0; // in a row, of what ran
