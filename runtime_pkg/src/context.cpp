@@ -59,12 +59,21 @@ void Context::require_alive() {
 
 // Without the list's lock: what the driver says is told with the ids of streams, which takes it.
 Queue& Context::take_queue(int32_t priority) {
-  Queue* const queue = take_idle(priority);
-  if (queue == nullptr) return add_queue(priority);
-  const emu_status status = queue->reset_if_lost();
-  if (status != EMU_OK) put_idle(*queue);
+  // What a destroyed stream left running may be lost yet, which is no matter of the next stream.
+  if (Queue* const queue = take_idle_that_is_done(priority)) return restarted(*queue, queue->reset_if_lost());
+  try {
+    return add_queue(priority);
+  } catch (const Failure& failure) {
+    if (failure.error().status != EMU_ERROR_OUT_OF_MEMORY) throw;
+  }
+  if (Queue* const queue = take_idle(priority)) return restarted(*queue, queue->reset());
+  return add_queue(priority);
+}
+
+Queue& Context::restarted(Queue& queue, emu_status status) {
+  if (status != EMU_OK) put_idle(queue);
   check(status);
-  return *queue;
+  return queue;
 }
 
 void Context::give_back_queue(Queue& queue) {
@@ -80,6 +89,21 @@ Queue* Context::take_idle(int32_t priority) {
   Queue* const queue = *idle;
   idle_queues_.erase(idle);
   return queue;
+}
+
+// Looks at each once, from the one that was given back first.
+Queue* Context::take_idle_that_is_done(int32_t priority) {
+  size_t looks = 0;
+  {
+    std::lock_guard<std::mutex> lock(queues_mutex_);
+    looks = idle_queues_.size();
+  }
+  for (; looks > 0; --looks) {
+    Queue* const queue = take_idle(priority);
+    if (queue == nullptr || queue->is_done()) return queue;
+    put_idle(*queue);
+  }
+  return nullptr;
 }
 
 void Context::put_idle(Queue& queue) {

@@ -51,7 +51,8 @@ class Context {
   void require_alive();
 
   Queue& default_queue() { return *default_queue_; }
-  // A queue for a new stream: one that a destroyed stream left, or a new one.
+  // A queue for a new stream: one that a destroyed stream left and that is done with what it had, or a new one. Where
+  // there can be no more, what a destroyed stream left undone is given up.
   Queue& take_queue(int32_t priority);
   void give_back_queue(Queue& queue);
   // Waits for all queues, and then throws what the first lost one says.
@@ -79,6 +80,8 @@ class Context {
   emurt_error translate(const emu_error& error) const;
   Queue& add_queue(int32_t priority);
   Queue* take_idle(int32_t priority);  // null: there is none
+  Queue* take_idle_that_is_done(int32_t priority);
+  Queue& restarted(Queue& queue, emu_status status);
   void put_idle(Queue& queue);
   template <typename Body>
   void for_each_queue(Body body);

@@ -53,7 +53,10 @@ class Queue {
   bool settled(uint64_t sequence);
   void settle(uint64_t sequence);
 
-  // For a queue that no stream has: gives up what a lost one still held, so that it runs again.
+  // For a queue that no stream has: it holds nothing that the device has yet to do, or is lost, with its context or not.
+  bool is_done();
+  // For a queue that no stream has: gives up what it, or a lost one, still held, so that it runs again.
+  emu_status reset();
   emu_status reset_if_lost();
 
  private:

@@ -97,6 +97,23 @@ print(told(after.query))
     ]
 
 
+def test_a_stream_has_nothing_of_what_a_destroyed_one_left(hanging: HangScript) -> None:
+    """With a hang under way, which loses its queue, and with more left undone than a context has queues for."""
+    done = hanging("""
+first = emu.Stream(0)
+launch(first)
+first.destroy()
+for turn in range(40):
+    stream = emu.Stream(0)
+    launch(stream)
+    stream.destroy()
+last = emu.Stream(0)
+launch(last)
+print(told(last.synchronize), told(device.synchronize))
+""")
+    assert said(done) == ["None None"]
+
+
 def test_other_streams_work_while_one_is_lost(hanging: HangScript) -> None:
     """Memory that the lost stream used comes back to them: staging, pinned, cached, timestamps."""
     done = hanging("""
