@@ -110,7 +110,7 @@ int32_t device_count(uint32_t* count) {
 
 int32_t device_properties(int32_t device, emurt_device_properties* out) {
   return call([&](Process& process) {
-    require_sized(out, "properties");
+    require_sized(out, "properties", offsetof(emurt_device_properties, emud_index));
     emu_device_info info{};
     info.size = sizeof info;
     process.check(process.driver().device_info(process.device(device), &info), device);
@@ -122,6 +122,7 @@ int32_t device_properties(int32_t device, emurt_device_properties* out) {
     properties.clock_hertz = info.clock_hertz;
     properties.is_private = info.is_private;
     properties.emud_pid = info.emud_pid;
+    properties.emud_index = info.index;
     memcpy(properties.name, info.name, sizeof info.name);
     memcpy(properties.uuid, info.uuid, sizeof info.uuid);
     memcpy(properties.stepping, info.stepping, sizeof info.stepping);

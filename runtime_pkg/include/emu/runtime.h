@@ -61,6 +61,10 @@ typedef struct emurt_device_properties {
   int32_t is_private;
   int32_t emud_pid;
   char node[256];
+
+  /* Interface 1.2. */
+  uint32_t emud_index; /* of the device among those of its emud, as the ends of links are told */
+  uint32_t reserved_;
 } emurt_device_properties;
 
 typedef struct emurt_memory_stats {

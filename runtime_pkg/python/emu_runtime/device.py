@@ -29,6 +29,7 @@ class Properties:
     node: str
     is_private: bool
     emud_pid: int
+    emud_index: int  # among the devices of its emud
     interface_version: int
     cores: int
     max_lanes: int

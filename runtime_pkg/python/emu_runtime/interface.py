@@ -57,6 +57,8 @@ class CDeviceProperties(ctypes.Structure):
         ("is_private", c_int32),
         ("emud_pid", c_int32),
         ("node", c_char * 256),
+        ("emud_index", c_uint32),
+        ("reserved_", c_uint32),
     ]
 
 

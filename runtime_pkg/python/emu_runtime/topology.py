@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import posixpath
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from emu_runtime import interface
@@ -38,24 +39,37 @@ class Link:
 
 def links(readings: Sequence[Reading]) -> list[Link]:
     """All links of all device processes, each once. Raises EmuError."""
-    members: dict[int, list[int]] = {}
+    return [
+        link for (pid, _), devices in members(readings).items() for link in _links_of(pid, devices)
+    ]
+
+
+def members(readings: Sequence[Reading]) -> dict[tuple[int, str], dict[int, int]]:
+    """The indices of this process by those at the device process, of each device process.
+
+    It is known by its number and the folder of its nodes: the number alone may be of another
+    container too.
+    """
+    found: dict[tuple[int, str], dict[int, int]] = {}
     for reading in readings:
-        if reading.properties is not None:
-            members.setdefault(reading.properties.emud_pid, []).append(reading.index)
-    return [link for pid, indices in members.items() for link in _links_of(pid, indices)]
+        if (of := reading.properties) is not None:
+            emud = of.emud_pid, posixpath.dirname(of.node)
+            found.setdefault(emud, {})[of.emud_index] = reading.index
+    return found
 
 
-def _links_of(pid: int, indices: Sequence[int]) -> list[Link]:
-    """Of the device process `pid`, which counts its devices in the order of `indices`."""
+def _links_of(pid: int, devices: Mapping[int, int]) -> list[Link]:
+    """Of the device process `pid`; `devices` are as in `members`."""
+    any_device = Device(next(iter(devices.values())))
     found: list[Link] = []
     while True:
         raw = interface.CLinkInfo(size=ctypes.sizeof(interface.CLinkInfo))
         try:
-            call("link_info", Device(indices[0]).index, len(found), ctypes.byref(raw))
+            call("link_info", any_device.index, len(found), ctypes.byref(raw))
         except InvalidArgumentError:  # past the last one
             return found
         there, back = (Way(raw.copies[i], raw.bytes[i], raw.busy_ticks[i]) for i in (0, 1))
-        low, high = (indices[n] if n < len(indices) else None for n in raw.device)
+        low, high = (devices.get(n) for n in raw.device)
         found.append(
             Link(
                 raw.index, pid, (low, high), bool(raw.is_up), raw.bytes_per_tick,

@@ -98,7 +98,7 @@ print(told(after.query))
 
 
 def test_a_stream_has_nothing_of_what_a_destroyed_one_left(hanging: HangScript) -> None:
-    """With a hang under way, which loses its queue, and with more left undone than a context has queues for."""
+    """With a hang under way, which loses its queue, and more left undone than there are queues."""
     done = hanging("""
 first = emu.Stream(0)
 launch(first)

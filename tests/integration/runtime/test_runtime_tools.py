@@ -6,12 +6,14 @@ import json
 import shutil
 import socket
 import sys
+import time
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
-from device_stack import clean_environment
+from device_stack import clean_environment, served
 
 from qualify.process import Completed, run
 
@@ -159,3 +161,24 @@ def test_diag_tells_a_node_that_nobody_listens_on(site: Path, socket_folder: Pat
     assert status == 1
     assert steps["device opens"]["outcome"] == "failed"
     assert "emu0" in steps["device opens"]["cause"]
+
+
+def test_links_name_the_devices_that_this_process_sees(
+    site: Path, socket_folder: Path, script: Callable[..., Completed]
+) -> None:
+    """Of four devices, all joined to each other, it has the nodes of the second and the last."""
+    with served(site, socket_folder, "--devices", "4"):
+        while not (socket_folder / "emu3").exists():
+            time.sleep(0.01)
+        for hidden in ("emu0", "emu2"):
+            (socket_folder / hidden).unlink()
+        done = script(
+            "from emu_runtime import reading, topology\n"
+            "for link in topology.links(reading.read_all()): print(link.devices)",
+            EMU_DEVICE_DIR=str(socket_folder),
+        )
+    assert done.ok, done.stderr
+    seen = [None, 0, None, 1]
+    assert done.stdout.splitlines() == [
+        str((seen[a], seen[b])) for a, b in combinations(range(4), 2)
+    ]

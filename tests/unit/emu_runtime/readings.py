@@ -8,8 +8,8 @@ from emu_runtime.device import PowerMode, Properties, Telemetry
 
 PROPERTIES = Properties(
     name="Emulated accelerator", uuid="u", stepping="A0", firmware="1.2.3", driver="0.1.0",
-    node="/dev/emu/emu0", is_private=False, emud_pid=42, interface_version=1000, cores=8,
-    max_lanes=4096, memory_bytes=8 * 2**30, clock_hertz=10**9,
+    node="/dev/emu/emu0", is_private=False, emud_pid=42, emud_index=0, interface_version=1000,
+    cores=8, max_lanes=4096, memory_bytes=8 * 2**30, clock_hertz=10**9,
 )  # fmt: skip
 MODES = tuple(
     PowerMode(index, name, 10**9, 20.0, 120.0)

@@ -33,6 +33,23 @@ def test_the_table_has_each_pair_and_each_link() -> None:
     assert "link 1 of emud 42: DOWN" in second and "3 errors" in second and "emu:1 > ?" in second
 
 
+def test_devices_are_known_by_their_number_at_emud() -> None:
+    """Of the four of one emud, this process sees two; another container's emud has its number."""
+    nodes = [("/dev/emu/emu1", 1), ("/dev/emu/emu3", 3), ("/run/other/emu0", 0)]
+    readings = [
+        Reading(
+            index,
+            dataclasses.replace(PROPERTIES, emud_pid=42, node=node, emud_index=number),
+            telemetry(), None, MODES,
+        )
+        for index, (node, number) in enumerate(nodes)
+    ]  # fmt: skip
+    assert topology.members(readings) == {
+        (42, "/dev/emu"): {1: 0, 3: 1},
+        (42, "/run/other"): {0: 2},
+    }
+
+
 def test_a_pair_whose_link_is_down_says_so() -> None:
     down = dataclasses.replace(LINKS[0], is_up=False)
     assert topology.table(READINGS, [down]).splitlines()[1].split() == ["emu:0", "-", "down", "."]
