@@ -113,6 +113,11 @@ void Device::set_power_mode(uint64_t index) {
   power_.set_mode(mode.index);
 }
 
+uint32_t Device::set_mode() const {
+  const std::lock_guard lock(clock_mutex_);
+  return power_.mode();
+}
+
 /* Each end of it is told, whichever device was asked; emud outlives both. */
 void Device::link_set_up(Link& link, bool up, const std::string& by, pid_t process) {
   if (link.up.exchange(up) == up) return;
@@ -168,6 +173,7 @@ Span Device::place(emu_queue_kind kind, uint64_t ready, const Work& work) {
   const uint64_t delay = now > could ? now - could : 0;
   const uint64_t start = now + waited;
   const bool computes = kind == EMU_QUEUE_COMPUTE;
+  const uint32_t next_mode = power_.exchange_mode(work.power_mode);
   if (computes) power_.pass(waited, false);
   const CoreClock clock = power_.clock();
   now = start + clock.ticks(work.cost.ticks) + work.copy_ticks;
@@ -180,6 +186,7 @@ Span Device::place(emu_queue_kind kind, uint64_t ready, const Work& work) {
   counters_.queue_delay_ns += work.delay_ns;
   counters_.queue_delay_most_ns = std::max(counters_.queue_delay_most_ns, work.delay_ns);
   count(kind, work, clock);
+  power_.exchange_mode(next_mode);
   return {start, now};
 }
 

@@ -39,6 +39,7 @@ struct Work {
   uint64_t found_ticks = 0; // where its engine stood when it found the command ready to start
   uint64_t delay_ns = 0;    // from its submission to its start, on the host
   uint64_t factor = 1;      // that a fault makes it slow by
+  uint32_t power_mode = 0;  // that was set when it started
   bool launch = false;
   bool completed = true; // or ended half-way, with its context
 };
@@ -98,7 +99,8 @@ class Device {
   void ring_if_blocked(); // those that are asleep over a queue that waits
 
   emu_power_mode power_mode(uint64_t index) const; // throws Refusal
-  void set_power_mode(uint64_t index);             // throws Refusal
+  void set_power_mode(uint64_t index);             // from the next command on; throws Refusal
+  uint32_t set_mode() const;                       // that is set
   void link_set_up(Link& link, bool up, const std::string& by, pid_t process);
 
   /* Places a command that is ready at `ready` on the clock of engine `kind`. */

@@ -100,6 +100,7 @@ class Execution : machine::BitErrorCorrection {
       : device_(device), queue_(queue), context_(*queue.context), command_(queue.command()), space_(context_.space()),
         ready_(queue.ready_ticks()) {
     space_.correction = this;
+    work.power_mode = device_.set_mode();
     activity.kind = activity_kind(CommandKind(command_.kind));
   }
 

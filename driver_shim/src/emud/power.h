@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "emu/driver.h"
 #include "emu_constants.h"
@@ -28,6 +29,8 @@ class Power {
   Power(uint32_t mode, double ambient_celsius);
 
   void set_mode(uint32_t mode);
+  /* The mode from here on, until it is put back: what began in it ends in it. It is no change of clock. */
+  uint32_t exchange_mode(uint32_t mode) { return std::exchange(mode_, mode); }
   void pass(uint64_t ticks, bool busy); // that much of the device clock, in which the engine worked or did not
 
   /* As hot as constants::kTripCelsius, and tripped until `restart`. */
