@@ -51,7 +51,8 @@ constexpr uint32_t kQueueLossInterface = 1002; // these know of a queue that is 
 enum class RequestKind : uint32_t {
   device_info = 1,      //                                    -> payload emu_device_info
   telemetry = 2,        //                                    -> payload emu_telemetry of 1.0, kTelemetryBytes long
-  context_create = 3,   // value: which one of its process        -> value: context
+  /* object: the interface that whoever makes it was built for, where that is another than libemudrv's; else 0. */
+  context_create = 3,   // object, value: which one of its process -> value: context
   context_destroy = 4,  // context
   memory_alloc = 5,     // context, bytes                     -> value: address
   memory_free = 6,      // context, object: address

@@ -62,6 +62,27 @@ CASE(window_newer_library) {
   is_refused(kNewer, EMU_DRIVER_INTERFACE);
 }
 
+/* Two callers in one process and on one connection, whose contexts each lose what they know of. */
+CASE(window_of_a_caller) {
+  const Served device({"--launch-seconds", "0.2"});
+  Dl_info library{};
+  CHECK(dladdr(reinterpret_cast<const void*>(api->device_open), &library) != 0);
+  const uint64_t forever = INT64_MAX / 1000;
+  for (const uint32_t number : {uint32_t(EMU_DRIVER_INTERFACE), uint32_t(1001), uint32_t(EMU_DRIVER_INTERFACE)}) {
+    api = table_of(library.dli_fname, number);
+    const Setup setup;
+    uint64_t sequence = 0;
+    emu_program* count = setup.program(kCount);
+    OK(api->queue_launch(setup.queue, count, kOneBlock, &forever, sizeof forever, 0, &sequence));
+    REFUSED(EMU_ERROR_LAUNCH_TIMEOUT, api->queue_synchronize(setup.queue, sequence, 20'000'000'000));
+    const bool knows = number != 1001;
+    CHECK(last_error().scope == (knows ? EMU_SCOPE_QUEUE : EMU_SCOPE_CONTEXT));
+    uint64_t address = 0;
+    const emu_status status = api->memory_alloc(setup.context, 4, &address);
+    CHECK(status == (knows ? EMU_OK : EMU_ERROR_CONTEXT_LOST));
+  }
+}
+
 CASE(window_of_a_library) {
   emu_error error{};
   error.size = sizeof error;

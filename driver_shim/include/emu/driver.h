@@ -499,7 +499,9 @@ typedef struct emu_driver_api {
 } emu_driver_api;
 
 /* The only exported symbol. NULL when the library cannot serve `interface_version` (the caller's
- * EMU_DRIVER_INTERFACE): another major, or a newer minor than the library's. `error` may be NULL. */
+ * EMU_DRIVER_INTERFACE): another major, or a newer minor than the library's. A context that is made by the table for
+ * an older minor does what that knows of: before 1.2 a launch that is stopped loses it, and not its queue alone.
+ * `error` may be NULL. */
 typedef const emu_driver_api* (*emu_driver_get_api_fn)(uint32_t interface_version, emu_error* error);
 const emu_driver_api* emu_driver_get_api(uint32_t interface_version, emu_error* error);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "assemble.h"
 #include "entry.h"
@@ -133,11 +134,12 @@ emu_status event_read(emu_device* device, uint64_t after, emu_event* out, size_t
   });
 }
 
+template <uint32_t kCaller>
 emu_status context_create(emu_device* device, emu_context** out) {
   return guarded([&] {
     output(out) = nullptr;
     const auto on = tables().devices.get(device);
-    *out = tables().contexts.add([&] { return std::make_shared<Context>(on); });
+    *out = tables().contexts.add([&] { return std::make_shared<Context>(on, kCaller); });
   });
 }
 
@@ -364,11 +366,13 @@ emu_status activity_read(emu_context* context, emu_activity* out, size_t capacit
   });
 }
 
-const emu_driver_api kApi = {
+/* For callers of an older minor too: a context behaves as the one who made it knows. */
+template <uint32_t kCaller>
+constexpr emu_driver_api kApi = {
     sizeof(emu_driver_api), EMU_DRIVER_INTERFACE,
     get_last_error, status_name,
     device_count, device_open, device_close, device_info, device_telemetry,
-    context_create, context_destroy,
+    context_create<kCaller>, context_destroy,
     memory_alloc, memory_free, memory_info,
     host_alloc, host_free,
     assemble_text, disassemble_binary, release, program_load, program_unload,
@@ -386,13 +390,21 @@ const emu_driver_api kApi = {
     link_info, link_set_up, queue_copy_peer,
 };
 
+template <uint32_t... kMinors>
+const emu_driver_api* api_for(uint32_t minor, std::integer_sequence<uint32_t, kMinors...>) {
+  constexpr const emu_driver_api* all[] = {&kApi<EMU_DRIVER_INTERFACE_MAJOR * 1000 + kMinors>...};
+  return all[minor];
+}
+
 } // namespace
 } // namespace emu::client
 
 extern "C" __attribute__((visibility("default"))) const emu_driver_api* emu_driver_get_api(uint32_t interface_version,
                                                                                            emu_error* error) {
   using namespace emu::client;
-  if (emu::interfaces_meet(interface_version, EMU_DRIVER_INTERFACE)) return &kApi;
+  if (emu::interfaces_meet(interface_version, EMU_DRIVER_INTERFACE)) {
+    return api_for(interface_version % 1000, std::make_integer_sequence<uint32_t, EMU_DRIVER_INTERFACE_MINOR + 1>());
+  }
   set_last_error(Error(EMU_ERROR_VERSION, EMU_SCOPE_HOST,
                        format("driver interface %u.%u was asked for, and this libemudrv has %d.%d",
                               interface_version / 1000, interface_version % 1000, EMU_DRIVER_INTERFACE_MAJOR,

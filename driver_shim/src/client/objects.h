@@ -32,7 +32,8 @@ struct Buffer {
 
 class Context : public std::enable_shared_from_this<Context> {
  public:
-  explicit Context(std::shared_ptr<Device> device); // makes it on the device
+  /* Makes it on the device, for a caller that was built for that interface. */
+  Context(std::shared_ptr<Device> device, uint32_t caller);
   void destroy();
 
   Response request(RequestKind kind, uint64_t object = 0, uint64_t value = 0, uint64_t bytes = 0, int fd = -1);

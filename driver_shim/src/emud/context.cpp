@@ -63,11 +63,11 @@ class Context::Quiet {
   Context& context_;
 };
 
-Context::Context(Device& device_, uint64_t id_, Client client, uint64_t number, std::shared_ptr<Quotas> quotas,
-                 std::shared_ptr<Account> account_, uint32_t interface_version)
+Context::Context(Device& device_, uint64_t id_, const Client& client, uint64_t number, std::shared_ptr<Quotas> quotas,
+                 std::shared_ptr<Account> account_)
     : device(device_), id(id_), owner(client.process), user(client.user), account(std::move(account_)),
-      knows_errata(interface_version >= kErrataInterface),
-      knows_queue_loss(interface_version >= kQueueLossInterface), quotas_(std::move(quotas)),
+      knows_errata(client.library >= kErrataInterface),
+      knows_queue_loss(client.caller >= kQueueLossInterface), quotas_(std::move(quotas)),
       itself_(quotas_->contexts, 1),
       window_(device_.memory(), base_of(number), quotas_->mappings) {}
 

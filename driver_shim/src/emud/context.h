@@ -34,13 +34,15 @@ class Device;
 struct Client {
   pid_t process;
   uid_t user;
+  uint32_t library; // interface of its libemudrv
+  uint32_t caller;  // interface that whoever calls that was built for, in this context
 };
 
 class Context : public std::enable_shared_from_this<Context> {
  public:
   /* `number` counts the contexts of the client's process, and decides the addresses. Throws Refusal. */
-  Context(Device& device, uint64_t id, Client client, uint64_t number, std::shared_ptr<Quotas> quotas,
-          std::shared_ptr<Account> account, uint32_t interface_version);
+  Context(Device& device, uint64_t id, const Client& client, uint64_t number, std::shared_ptr<Quotas> quotas,
+          std::shared_ptr<Account> account);
   ~Context();
 
   Device& device;
@@ -48,8 +50,8 @@ class Context : public std::enable_shared_from_this<Context> {
   const pid_t owner;
   const uid_t user; // of the owner
   const std::shared_ptr<Account> account; // of the owner
-  const bool knows_errata; // its client works around them
-  const bool knows_queue_loss; // its client: kQueueLossInterface
+  const bool knows_errata; // its library works around them
+  const bool knows_queue_loss; // its caller: kQueueLossInterface
 
   // Requests of the client; each throws Refusal.
   uint64_t memory_alloc(uint64_t bytes);

@@ -408,8 +408,8 @@ Refusal Device::out_of_memory(uint64_t bytes) const {
   return Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND, cause, "free memory, or end a process that holds it");
 }
 
-std::shared_ptr<Context> Device::context_create(Client client, uint64_t number, std::shared_ptr<Quotas> quotas,
-                                                uint32_t interface_version) {
+std::shared_ptr<Context> Device::context_create(const Client& client, uint64_t number,
+                                                std::shared_ptr<Quotas> quotas) {
   auto account = accounts_.of(client.process, [this](const Account& one) {
     return compute_.turns().owes(one) || copy_.turns().owes(one);
   });
@@ -418,7 +418,7 @@ std::shared_ptr<Context> Device::context_create(Client client, uint64_t number, 
     throw Refusal(emu_status(failure_.status), EMU_SCOPE_DEVICE, failure_.cause, failure_.mend);
   }
   auto context = std::make_shared<Context>(*this, next_context_id_, client, number, std::move(quotas),
-                                           std::move(account), interface_version);
+                                           std::move(account));
   contexts_.emplace(next_context_id_++, context);
   return context;
 }

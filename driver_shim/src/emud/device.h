@@ -88,8 +88,7 @@ class Device {
   emu_event note(emu_event event, std::string_view text, std::optional<uid_t> user = std::nullopt) noexcept;
   const Events& events() const { return events_; }
 
-  std::shared_ptr<Context> context_create(Client client, uint64_t number, std::shared_ptr<Quotas> quotas,
-                                          uint32_t interface_version);
+  std::shared_ptr<Context> context_create(const Client& client, uint64_t number, std::shared_ptr<Quotas> quotas);
   void context_destroy(const std::shared_ptr<Context>& context) noexcept;
   uint32_t next_queue_id() { return next_queue_id_++; }
   void attach(const std::shared_ptr<Queue>& queue);

@@ -29,7 +29,7 @@ constexpr Shape kShapes[kRequestKinds + 1] = {
     {},
     {false, false, false, false, 0}, // device_info
     {false, false, false, false, 0}, // telemetry
-    {false, false, true, false, 0},  // context_create
+    {false, true, true, false, 0},   // context_create
     {true, false, false, false, 0},  // context_destroy
     {true, false, false, true, 0},   // memory_alloc
     {true, true, false, false, 0},   // memory_free
@@ -288,14 +288,7 @@ Session::Answer Session::answer(const Request& request) {
       set_payload(telemetry, kTelemetryBytes);
       break;
     }
-    case RequestKind::context_create: {
-      auto entry = new_entry<Contexts>();
-      entry.mapped() = device_.context_create({client_, user_}, request.value, quotas_, client_interface_);
-      out.reply.value = entry.key() = entry.mapped()->id;
-      const std::lock_guard lock(contexts_mutex_);
-      contexts_.insert(std::move(entry));
-      break;
-    }
+    case RequestKind::context_create: out.reply.value = context_create(request); break;
     case RequestKind::context_destroy: {
       const auto gone = context(request);
       forget(gone->id);
@@ -370,6 +363,22 @@ Session::Answer Session::answer(const Request& request) {
       break;
   }
   return out;
+}
+
+uint64_t Session::context_create(const Request& request) {
+  const uint64_t caller = request.object == 0 ? client_interface_ : request.object;
+  if (caller > UINT32_MAX || !interfaces_meet(uint32_t(caller), client_interface_)) {
+    throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
+                  format("interface of the caller: expected one that the client's %u serves, got %llu", client_interface_,
+                         static_cast<unsigned long long>(caller)));
+  }
+  auto entry = new_entry<Contexts>();
+  const Client client{client_, user_, client_interface_, uint32_t(caller)};
+  entry.mapped() = device_.context_create(client, request.value, quotas_);
+  const uint64_t id = entry.key() = entry.mapped()->id;
+  const std::lock_guard lock(contexts_mutex_);
+  contexts_.insert(std::move(entry));
+  return id;
 }
 
 Session::Answer Session::queue_create(const Request& request) {

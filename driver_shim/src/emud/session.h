@@ -60,6 +60,7 @@ class Session {
   Answer fault_list(const Request& request);
   void fault_inject(const Request& request, const Descriptor& fd, Reply& reply);
   void firmware_write(const Request& request, const Descriptor& fd);
+  uint64_t context_create(const Request& request); // its number
   Answer queue_create(const Request& request);
   Answer fence_of(Context& context, const std::optional<Token>& token); // of one that is made, where there is none
   Answer program_load(const Request& request, const Descriptor& fd);
