@@ -10,6 +10,7 @@
 #include <new>
 #include <tuple>
 
+#include "commands.h"
 #include "device.h"
 #include "execute.h"
 #include "refusal.h"

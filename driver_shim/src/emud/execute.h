@@ -6,10 +6,6 @@
 
 namespace emu {
 
-/* False while the command at the head of the queue waits for another queue or a fence, or for requests of the context
- * that it copies to or from. */
-bool wait_is_over(Queue& queue);
-
 /* Runs the command at the head of the queue and completes it; a fault loses the context. Gives the device time that it
  * took. The caller holds the context's `running` of this engine. */
 uint64_t execute(Device& device, Queue& queue);
