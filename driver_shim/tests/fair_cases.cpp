@@ -124,7 +124,8 @@ constexpr int64_t kShort = 2'000, kLong = 200'000; // steps, a tick or two each
 
 } // namespace
 
-/* Seven processes that want little at a time, and one with four contexts of long launches: an eighth of the device each. */
+/* Seven processes that want little at a time, and one with four contexts of long launches: an eighth of the device for
+ * each. */
 CASE(fair_between_processes) {
   const Served device;
   const Gate gate;

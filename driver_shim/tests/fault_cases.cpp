@@ -72,7 +72,8 @@ CASE(fault_spares_other_contexts) {
 }
 
 CASE(fault_kinds) {
-  const auto faulting = [](emu_status expected, const std::string& text, const StoreArguments& arguments, size_t bytes) {
+  const auto faulting = [](emu_status expected, const std::string& text, const StoreArguments& arguments,
+                           size_t bytes) {
     Setup setup;
     emu_program* program = setup.program(text);
     OK(api->queue_launch(setup.queue, program, kOneBlock, &arguments, bytes, 0, nullptr));

@@ -102,7 +102,9 @@ CASE(firmware_refusals) {
     expect_status(api->firmware_activate(device), status, says[0].c_str(), __FILE__, __LINE__);
     expect_unchanged(device);
   };
-  const auto changed = [](const std::function<void(ImageHeader&)>& change) { return make_image("1.1.0", 1, 100'000, change); };
+  const auto changed = [](const std::function<void(ImageHeader&)>& change) {
+    return make_image("1.1.0", 1, 100'000, change);
+  };
   const auto flipped = [](size_t at) {
     Image image = make_image("1.1.0", 1);
     image[at] ^= std::byte{1};
@@ -131,7 +133,8 @@ CASE(firmware_refusals) {
   refused(changed([](ImageHeader& header) { std::memset(header.version, '1', 32); }), bad, {"expected a version"});
   refused(changed([](ImageHeader& header) { header.version[1] = '\n'; }), bad, {"expected a version"});
   refused(changed([](ImageHeader& header) { header.reserved[7] = 1; }), bad, {"expected zeros"});
-  const std::string ours = std::to_string(EMU_DRIVER_INTERFACE_MAJOR) + "." + std::to_string(EMU_DRIVER_INTERFACE_MINOR);
+  const std::string ours =
+      std::to_string(EMU_DRIVER_INTERFACE_MAJOR) + "." + std::to_string(EMU_DRIVER_INTERFACE_MINOR);
   refused(changed([](ImageHeader& header) { header.minimum_interface = 1900; }), EMU_ERROR_VERSION,
           {"expected interface " + ours + " or an older minor, got 1.900"});
   refused(changed([](ImageHeader& header) { header.minimum_interface = 0; }), EMU_ERROR_VERSION, {"got 0.0"});
@@ -148,7 +151,8 @@ CASE(firmware_comes_in_order) {
   emu_device* device = open_device();
   const Image image = make_image("1.1.0", 1);
   const auto write = [&](uint64_t total, uint64_t offset, size_t bytes) {
-    return api->firmware_write(device, total, offset, image.data() + std::min<size_t>(offset, image.size() - bytes), bytes);
+    const size_t from = std::min<size_t>(offset, image.size() - bytes);
+    return api->firmware_write(device, total, offset, image.data() + from, bytes);
   };
   REFUSED(EMU_ERROR_INVALID_ARGUMENT, write(image.size(), 10, 10)); // nothing was begun
   REFUSED(EMU_ERROR_INVALID_ARGUMENT, write(image.size(), 0, 0));

@@ -1,5 +1,5 @@
-/* Cases about links: copies between the contexts of one process on several devices, what they cost, and what is told when
- * one is down. */
+/* Cases about links: copies between the contexts of one process on several devices, what they cost, and what is told
+ * when one is down. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,7 +119,8 @@ CASE(link_copy) {
   const uint64_t took = 500 + (100'000 + 15) / 16;
   OK(api->activity_enable(here.context, 1));
   uint64_t sequence = 0;
-  OK(api->queue_copy_peer(here.queue, there.context, there.address, here.context, here.address, 100'000, 42, &sequence));
+  OK(api->queue_copy_peer(here.queue, there.context, there.address, here.context, here.address, 100'000, 42,
+                          &sequence));
   OK(api->queue_synchronize(here.queue, sequence, kSoon));
   emu_activity records[2];
   size_t count = 0;
@@ -253,7 +254,9 @@ CASE(link_peer_gets_its_turn) {
     }
   }
   OK(api->memory_free(there.context, freed));
-  for (emu_queue* queue : {here.queue, here.copies}) REFUSED(EMU_ERROR_TIMEOUT, api->queue_synchronize(queue, copies, 0));
+  for (emu_queue* queue : {here.queue, here.copies}) {
+    REFUSED(EMU_ERROR_TIMEOUT, api->queue_synchronize(queue, copies, 0));
+  }
   for (emu_queue* queue : {here.queue, here.copies}) OK(api->queue_synchronize(queue, copies, kSoon));
 }
 
@@ -345,7 +348,8 @@ CASE(link_peers_are_of_one_process) {
     const uint64_t context = ask(socket.get(), RequestKind::context_create).reply.value;
     const Reply token = ask(socket.get(), RequestKind::peer_export, context).reply;
     CHECK(token.status == EMU_OK);
-    std::printf("%llu %llu\n", static_cast<unsigned long long>(token.value), static_cast<unsigned long long>(token.count));
+    std::printf("%llu %llu\n", static_cast<unsigned long long>(token.value),
+                static_cast<unsigned long long>(token.count));
     std::fflush(stdout);
     char done;
     CHECK(read(pipes[0], &done, 1) == 1);
@@ -358,7 +362,8 @@ CASE(link_peers_are_of_one_process) {
   CHECK(refused.status == EMU_ERROR_PERMISSION);
   SAYS(refused.cause, "no other context of this process");
   const Reply own = ask(socket.get(), RequestKind::peer_export, context).reply;
-  CHECK(ask(socket.get(), RequestKind::peer_import, context, own.value, own.count).reply.status == EMU_ERROR_PERMISSION);
+  CHECK(ask(socket.get(), RequestKind::peer_import, context, own.value, own.count).reply.status ==
+        EMU_ERROR_PERMISSION);
   // Of its own process it is good, over another connection too.
   const Descriptor more = greeted();
   const uint64_t other = ask(more.get(), RequestKind::context_create, 0, 0, 2).reply.value;

@@ -138,7 +138,8 @@ CASE(node_of_another_version) {
   emu_device* opened = nullptr;
   REFUSED(EMU_ERROR_VERSION, api->device_open(0, &opened));
   SAYS(last_error().cause, "2.7");
-  SAYS(last_error().cause, std::to_string(EMU_DRIVER_INTERFACE_MAJOR) + "." + std::to_string(EMU_DRIVER_INTERFACE_MINOR));
+  SAYS(last_error().cause,
+       std::to_string(EMU_DRIVER_INTERFACE_MAJOR) + "." + std::to_string(EMU_DRIVER_INTERFACE_MINOR));
 }
 
 CASE(node_of_an_older_minor) { // which has none of what is new
@@ -217,7 +218,8 @@ CASE(emud_refuses_bad_options) {
   refuses({"--node", "/tmp/device"}, "ends in a number");
   refuses({"--node", node(), "--memory", "12x"}, "--memory: expected a number");
   refuses({"--node", node(), "--threads", "0"}, "--threads");
-  refuses({"--node", node(), "--power-mode", "turbo"}, "--power-mode: expected one of nominal, eco, boost, got 'turbo'");
+  refuses({"--node", node(), "--power-mode", "turbo"},
+          "--power-mode: expected one of nominal, eco, boost, got 'turbo'");
   refuses({"--node", node(), "--ambient", "hot"}, "--ambient: expected a temperature");
   refuses({"--node", node(), "more"}, "more");
   refuses({"--frobnicate"}, "--frobnicate");

@@ -1,5 +1,5 @@
-/* Clients of interfaces 1.0 and 1.1, by their bytes: what they ask and the sizes that they take were fixed when they were
- * built, so nothing here comes from the headers of today. */
+/* Clients of interfaces 1.0 and 1.1, by their bytes: what they ask and the sizes that they take were fixed when they
+ * were built, so nothing here comes from the headers of today. */
 #include <sys/socket.h>
 
 #include "raw.h"
@@ -24,7 +24,8 @@ class OldClient {
   }
 
   /* Bytes of the payload; `value` of the reply goes to `out`. */
-  size_t ask(uint32_t kind, uint64_t context, uint64_t object, uint64_t value, uint64_t bytes, uint64_t* out = nullptr) {
+  size_t ask(uint32_t kind, uint64_t context, uint64_t object, uint64_t value, uint64_t bytes,
+             uint64_t* out = nullptr) {
     const uint64_t request[5] = {kind, context, object, value, bytes};
     CHECK(send(socket_.get(), request, sizeof request, 0) == sizeof request);
     std::byte reply[kReplyBytes + 65536];

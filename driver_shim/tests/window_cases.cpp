@@ -1,5 +1,5 @@
-/* The window of interfaces, with libraries that were built for one minor less and one more than this driver: an older client
- * works on a newer device, and anything else is refused with both numbers. */
+/* The window of interfaces, with libraries that were built for one minor less and one more than this driver: an older
+ * client works on a newer device, and anything else is refused with both numbers. */
 #include <dlfcn.h>
 
 #include "life.h"

@@ -311,7 +311,9 @@ int32_t stream_destroy(emurt_stream stream) {
 
 uint64_t stream_id(int32_t device, emurt_stream stream) {
   uint64_t id = kNoStream;
-  call([&](Process& process) { id = stream == nullptr ? 0 : queue_of(process, process.context(device), stream).stream_id; });
+  call([&](Process& process) {
+    id = stream == nullptr ? 0 : queue_of(process, process.context(device), stream).stream_id;
+  });
   return id;
 }
 
@@ -490,7 +492,8 @@ extern "C" __attribute__((visibility("default"))) const emurt_api* emurt_get_api
       fail(EMU_ERROR_VERSION, -1,
            text("the caller needs runtime interface %u.%u, this libemurt offers %d.%d", interface_version / 1000,
                 interface_version % 1000, EMURT_INTERFACE_MAJOR, EMURT_INTERFACE_MINOR),
-           "Install versions of emu-runtime and its user that belong together: pip install --upgrade torch-emu emu-runtime");
+           "Install versions of emu-runtime and its user that belong together: "
+           "pip install --upgrade torch-emu emu-runtime");
     }
     Process::get().driver_library().load(driver_path);
   });

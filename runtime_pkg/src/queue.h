@@ -53,7 +53,8 @@ class Queue {
   bool settled(uint64_t sequence);
   void settle(uint64_t sequence);
 
-  // For a queue that no stream has: it holds nothing that the device has yet to do, or is lost, with its context or not.
+  // For a queue that no stream has: it holds nothing that the device has yet to do, or is lost, alone or with its
+  // context.
   bool is_done();
   // For a queue that no stream has: gives up what it, or a lost one, still held, so that it runs again.
   emu_status reset();

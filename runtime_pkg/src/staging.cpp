@@ -46,7 +46,8 @@ void Staging::to_device(Queue& queue, uint64_t address, const char* source, uint
     Lease lease(*this, acquire(piece, true));
     memcpy(lease.data(), source, piece);
     lease.point = {&queue, queue.submit([&](emu_queue* handle, uint64_t correlation, uint64_t* sequence) {
-                     return context_.api.queue_copy_to_device(handle, address, lease.data(), piece, correlation, sequence);
+                     return context_.api.queue_copy_to_device(handle, address, lease.data(), piece, correlation,
+                                                              sequence);
                    })};
     address += piece;
     source += piece;

@@ -1,9 +1,9 @@
 /* What clients had of a device, so that its engines are shared fairly between processes.
  *
- * Start-time fair queueing on the device clock: a client's `ticks` count what its commands took of an engine. Whoever has
- * a command ready and the fewest is served next, and one that had nothing ready meanwhile starts where the one served
- * last did: it gets its share from then on, and no credit for the time before. When nobody has anything ready, all start
- * afresh. */
+ * Start-time fair queueing on the device clock: a client's `ticks` count what its commands took of an engine. Whoever
+ * has a command ready and the fewest is served next, and one that had nothing ready meanwhile starts where the one
+ * served last did: it gets its share from then on, and no credit for the time before. When nobody has anything ready,
+ * all start afresh. */
 #ifndef EMU_ACCOUNT_H
 #define EMU_ACCOUNT_H
 

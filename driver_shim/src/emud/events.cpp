@@ -44,8 +44,10 @@ size_t Events::read(uint64_t after, std::optional<uid_t> reader, emu_event* out,
   uint64_t own = device_.after(after), theirs = clients_.after(after);
   size_t count = 0;
   for (; count < capacity && (own < device_.added || theirs < clients_.added); ++count) {
-    const bool next_is_own = theirs == clients_.added ||
-                             (own < device_.added && device_.at(own).event.sequence < clients_.at(theirs).event.sequence);
+    const auto number = [](const Ring& ring, uint64_t n) {
+      return n < ring.added ? ring.at(n).event.sequence : UINT64_MAX;
+    };
+    const bool next_is_own = number(device_, own) < number(clients_, theirs);
     const Entry& entry = next_is_own ? device_.at(own++) : clients_.at(theirs++);
     out[count] = entry.event;
     if (reader && entry.user && entry.user != reader) std::memset(out[count].text, 0, sizeof out[count].text);

@@ -89,7 +89,8 @@ uint64_t Faults::inject(const emu_fault& fault, uint64_t context) {
   Entry entry{fault, context};
   const std::lock_guard lock(mutex_);
   if (entries_.size() == kMost) {
-    const auto spent = std::find_if(entries_.begin(), entries_.end(), [](const Entry& one) { return !one.can_strike(); });
+    const auto spent =
+        std::find_if(entries_.begin(), entries_.end(), [](const Entry& one) { return !one.can_strike(); });
     if (spent == entries_.end()) {
       throw Refusal(EMU_ERROR_OUT_OF_MEMORY, EMU_SCOPE_COMMAND,
                     format("injected faults: expected at most %zu, got one more", kMost), "clear some first");

@@ -58,7 +58,8 @@ uint64_t Fence::ticks(uint64_t value) const {
   const std::lock_guard lock(mutex_);
   uint64_t ticks = 0;
   const size_t kept = std::min(signalled_, signals_.size());
-  for (size_t back = 1; back <= kept; ++back) { // what is not kept was earlier, so the first one kept is never too early
+  // What is not kept was earlier, so the first one kept is never too early.
+  for (size_t back = 1; back <= kept; ++back) {
     const Signal& signal = signals_[(signalled_ - back) % signals_.size()];
     if (signal.value < value) break;
     ticks = signal.ticks;

@@ -39,7 +39,8 @@ ImageHeader judge_image(std::span<const std::byte> image, uint32_t interface_ver
   std::memcpy(&header, image.data(), sizeof header);
   if (std::memcmp(header.magic, kImageMagic, sizeof header.magic) != 0) {
     const auto* const got = reinterpret_cast<const uint8_t*>(header.magic);
-    throw bad(std::string("expected it to begin with ") + kImageMagic + ", got bytes " + hex({got, sizeof header.magic}));
+    throw bad(std::string("expected it to begin with ") + kImageMagic + ", got bytes " +
+              hex({got, sizeof header.magic}));
   }
   if (header.format != kImageFormat) throw bad(format("expected format %u, got %u", kImageFormat, header.format));
   const size_t whole = sizeof header + size_t(header.payload_bytes);

@@ -87,7 +87,9 @@ uint32_t power_mode(const char* option, const std::string& name) {
 const constants::Stepping* stepping(const char* name) {
   if (const constants::Stepping* const found = find_stepping(name)) return found;
   std::string known;
-  for (const constants::Stepping& one : constants::kSteppings) known += std::string(known.empty() ? "" : ", ") + one.name;
+  for (const constants::Stepping& one : constants::kSteppings) {
+    known += std::string(known.empty() ? "" : ", ") + one.name;
+  }
   refuse("--stepping: expected one of " + known + ", got '" + name + "'");
 }
 
@@ -160,7 +162,10 @@ Options parse_options(int argc, char** argv) {
         if (*optarg == '\0') refuse("--state-dir: expected a folder, got ''");
         options.state_dir = optarg;
         break;
-      case 'v': std::printf("emud %s, driver interface %d.%d\n", EMU_VERSION, EMU_DRIVER_INTERFACE_MAJOR, EMU_DRIVER_INTERFACE_MINOR); std::exit(0);
+      case 'v':
+        std::printf("emud %s, driver interface %d.%d\n", EMU_VERSION, EMU_DRIVER_INTERFACE_MAJOR,
+                    EMU_DRIVER_INTERFACE_MINOR);
+        std::exit(0);
       case 'h': std::fputs(kUsage, stdout); std::exit(0);
       default: refuse(std::string("expected a known option and its value, got '") + argv[optind - 1] + "'");
     }
@@ -171,7 +176,8 @@ Options parse_options(int argc, char** argv) {
     refuse("--node: expected a path that ends in a number, like /dev/emu/emu0, got '" + options.first_node + "'");
   }
   if (options.is_private() && options.devices != 1) refuse("--devices: a private emud has one device");
-  if (const char* given = std::getenv("EMU_STATE_DIR"); options.is_private() && options.state_dir.empty() && given != nullptr) {
+  const char* const given = std::getenv("EMU_STATE_DIR");
+  if (options.is_private() && options.state_dir.empty() && given != nullptr) {
     options.state_dir = given;
   }
   return options;

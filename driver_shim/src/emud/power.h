@@ -18,7 +18,9 @@ namespace emu {
 struct CoreClock {
   uint64_t percent; // of constants::kClockHertz
 
-  uint64_t ticks(uint64_t cycles) const { return cycles / percent * 100 + (cycles % percent * 100 + percent - 1) / percent; }
+  uint64_t ticks(uint64_t cycles) const {
+    return cycles / percent * 100 + (cycles % percent * 100 + percent - 1) / percent;
+  }
   uint64_t whole_ticks(uint64_t cycles) const { return cycles / percent * 100 + cycles % percent * 100 / percent; }
   double hertz() const { return double(constants::kClockHertz) * double(percent) / 100; }
 };

@@ -369,8 +369,8 @@ uint64_t Session::context_create(const Request& request) {
   const uint64_t caller = request.object == 0 ? client_interface_ : request.object;
   if (caller > UINT32_MAX || !interfaces_meet(uint32_t(caller), client_interface_)) {
     throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
-                  format("interface of the caller: expected one that the client's %u serves, got %llu", client_interface_,
-                         static_cast<unsigned long long>(caller)));
+                  format("interface of the caller: expected one that the client's %u serves, got %llu",
+                         client_interface_, static_cast<unsigned long long>(caller)));
   }
   auto entry = new_entry<Contexts>();
   const Client client{client_, user_, client_interface_, uint32_t(caller)};

@@ -218,8 +218,9 @@ typedef struct emurt_api {
    * is handed out stays what it is for the host, and is pageable for the device. */
   int32_t (*device_reset)(int32_t device);
 
-  /* Caching allocator. Memory is 512-byte aligned and not cleared; 0 bytes give address 0, which may be freed. A block freed on `stream` may be handed out again for that
-   * stream at once, and for another only after all streams that `memory_record` named have passed this point. */
+  /* Caching allocator. Memory is 512-byte aligned and not cleared; 0 bytes give address 0, which may be freed. A block
+   * freed on `stream` may be handed out again for that stream at once, and for another only after all streams that
+   * `memory_record` named have passed this point. */
   int32_t (*memory_alloc)(int32_t device, uint64_t bytes, emurt_stream stream, uint64_t* address);
   int32_t (*memory_free)(int32_t device, uint64_t address);
   int32_t (*memory_record)(int32_t device, uint64_t address, emurt_stream stream);
@@ -252,12 +253,14 @@ typedef struct emurt_api {
 
   /* Copies. Pinned memory is copied once and asynchronously. Pageable memory goes through a pinned staging
    * buffer: to the device the call returns when the source may be reused, from the device when the data is there.
-   * `kind` is an emurt_copy_kind. `address` is the device side; on the device it is the destination and `other_address` the source. */
+   * `kind` is an emurt_copy_kind. `address` is the device side; on the device it is the destination and
+   * `other_address` the source. */
   int32_t (*copy)(int32_t device, emurt_stream stream, int32_t kind, void* host_pointer, uint64_t address,
                   uint64_t other_address, uint64_t bytes);
   int32_t (*fill)(int32_t device, emurt_stream stream, uint64_t address, uint8_t value, uint64_t bytes);
 
-  /* Modules: text of the instruction set (see docs/isa.md), assembled and loaded once a process and device, by content. */
+  /* Modules: text of the instruction set (see docs/isa.md), assembled and loaded once a process and device, by
+   * content. */
   int32_t (*module_get)(int32_t device, const char* text, size_t bytes, emurt_module* out);
   int32_t (*launch)(int32_t device, emurt_stream stream, emurt_module module, const uint32_t grid[3], const void* args,
                     size_t bytes);
@@ -282,10 +285,10 @@ typedef struct emurt_api {
   int32_t (*link_info)(int32_t device, uint32_t index, emurt_link_info* out);
 } emurt_api;
 
-/* The only exported symbol. `driver_path`: absolute path of libemudrv.so; the first call of a process decides, a later call may
- * pass NULL. The table is given even when the driver cannot be loaded, so that a diagnosis can be made: then `error`
- * (which may be NULL) and every call that needs the driver give EMURT_ERROR_NO_DRIVER or EMU_ERROR_VERSION. NULL only
- * when `interface_version` cannot be served. */
+/* The only exported symbol. `driver_path`: absolute path of libemudrv.so; the first call of a process decides, a
+ * later call may pass NULL. The table is given even when the driver cannot be loaded, so that a diagnosis can be
+ * made: then `error` (which may be NULL) and every call that needs the driver give EMURT_ERROR_NO_DRIVER or
+ * EMU_ERROR_VERSION. NULL only when `interface_version` cannot be served. */
 typedef const emurt_api* (*emurt_get_api_fn)(uint32_t interface_version, const char* driver_path, emurt_error* error);
 const emurt_api* emurt_get_api(uint32_t interface_version, const char* driver_path, emurt_error* error);
 
