@@ -75,7 +75,7 @@ uint64_t ticks_of(emu_context* context, emu_queue* queue) {
 struct Partner {
   Partner(const std::function<void(Setup&, emu_fence*)>& work)
       : client([work] {
-          auto* const setup = new Setup; // the work may end the process
+          static Setup* const setup = new Setup; // the work may end the process
           emu_fence* const fence = make(setup->context);
           say(text(token_of(fence)));
           work(*setup, fence);
@@ -299,7 +299,7 @@ CASE(fence_waiter_is_killed) {
   Client waiter([&] {
     std::string line;
     std::getline(std::ifstream(folder() + "/go"), line);
-    auto* const setup = new Setup;
+    static Setup* const setup = new Setup;
     emu_fence* fence = import(setup->context, parse(line));
     OK(api->queue_wait_fence(setup->queue, fence, 1, 0, nullptr));
     kill(getpid(), SIGKILL);
@@ -377,8 +377,8 @@ CASE(fence_ping_pong) {
 }
 
 CASE(fence_is_lost_with_emud) {
-  const Served* const device = new Served; // it is killed below
-  Setup* const setup = new Setup;
+  static const Served* const device = new Served; // it is killed below
+  static Setup* const setup = new Setup;
   emu_fence* fence = make(setup->context);
   std::thread killer([&] {
     usleep(50'000);
