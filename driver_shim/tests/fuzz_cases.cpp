@@ -103,7 +103,7 @@ class Attacker {
         programs.push_back(loaded.reply.value);
       }
       fence = ask(socket, RequestKind::fence_create, queue.context).reply.value;
-      const uint64_t other = ask(socket, RequestKind::context_create, 0, 0, 1).reply.value;
+      const uint64_t other = raw_context(socket, 1);
       const Reply token = ask(socket, RequestKind::peer_export, other).reply;
       peer = ask(socket, RequestKind::peer_import, queue.context, token.value, token.count).reply.value;
       CHECK(fence != 0 && peer != 0);

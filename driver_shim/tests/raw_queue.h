@@ -12,9 +12,18 @@
 
 namespace emu::test {
 
+/* A process may have so many contexts, and those of a connection that it left are gone a moment later. */
+inline uint64_t raw_context(int socket, uint64_t number = 0) {
+  uint64_t context = 0;
+  CHECK(eventually([&] {
+    context = ask(socket, RequestKind::context_create, 0, 0, number).reply.value;
+    return context != 0;
+  }));
+  return context;
+}
+
 struct RawQueue {
-  explicit RawQueue(int socket_) : socket(socket_) {
-    context = ask(socket, RequestKind::context_create).reply.value;
+  explicit RawQueue(int socket_) : socket(socket_), context(raw_context(socket)) {
     RawReply made = ask(socket, RequestKind::queue_create, context, EMU_QUEUE_COMPUTE);
     CHECK(made.reply.status == EMU_OK && made.fds.size() == 2);
     id = made.reply.value;

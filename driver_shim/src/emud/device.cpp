@@ -72,7 +72,12 @@ emu_telemetry Device::telemetry() const {
   out.size = sizeof out;
   if (out.throttle == EMU_THROTTLE_NONE && faults_.slows()) out.throttle = EMU_THROTTLE_FAULT;
   out.faults = fault_count_;
-  const PhysicalMemory::Use memory = memory_.use();
+  {
+    const std::lock_guard lock(contexts_mutex_);
+    out.contexts = uint32_t(contexts_.size());
+    for (const auto& [id, context] : contexts_) out.queues += uint32_t(context->queue_count());
+  }
+  const PhysicalMemory::Use memory = memory_.use(); // after the contexts: one that is not counted holds nothing
   out.memory_used_bytes = memory.used_bytes;
   out.memory_peak_bytes = memory.peak_bytes;
   out.memory_largest_free_bytes = memory.largest_free_bytes;
@@ -82,9 +87,6 @@ emu_telemetry Device::telemetry() const {
   out.memory_pressure = held > constants::kMemoryCritical ? EMU_MEMORY_PRESSURE_CRITICAL
                         : held > constants::kMemoryHigh   ? EMU_MEMORY_PRESSURE_HIGH
                                                           : EMU_MEMORY_PRESSURE_NONE;
-  const std::lock_guard lock(contexts_mutex_);
-  out.contexts = uint32_t(contexts_.size());
-  for (const auto& [id, context] : contexts_) out.queues += uint32_t(context->queue_count());
   return out;
 }
 
