@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 import importlib
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,9 +26,13 @@ ENUMERATIONS = {
 
 
 @pytest.fixture(autouse=True)
-def sources(monkeypatch: pytest.MonkeyPatch) -> None:
+def sources(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Their driver package is gone again after each test: others say what is without one."""
     for package in ("driver_shim", "runtime_pkg"):
         monkeypatch.syspath_prepend(str(TREE / package / "python"))
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "emu_driver_shim"]:
+        del sys.modules[name]
 
 
 def enumeration(c_name: str) -> type[enum.IntEnum]:
