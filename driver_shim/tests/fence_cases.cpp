@@ -292,6 +292,25 @@ CASE(fence_signal_is_given_up) {
   OK(api->context_destroy(other));
 }
 
+/* A context that is destroyed does not give what its queues were to signal, though another could. */
+CASE(fence_signal_goes_with_its_context) {
+  Setup setup;
+  emu_context* signaller = nullptr;
+  emu_queue *queue = nullptr, *never = nullptr;
+  OK(api->context_create(setup.device, &signaller));
+  OK(api->queue_create(signaller, EMU_QUEUE_COMPUTE, 0, &queue));
+  OK(api->queue_create(signaller, EMU_QUEUE_COPY, 0, &never));
+  emu_fence* fence = make(setup.context);
+  emu_fence_token token{};
+  OK(api->fence_export(fence, EMU_FENCE_MAY_SIGNAL, &token));
+  emu_fence* theirs = import(signaller, token);
+  OK(api->queue_wait(queue, never, 1, nullptr));
+  OK(api->queue_signal_fence(queue, theirs, 1, 0, nullptr));
+  REFUSED(EMU_ERROR_TIMEOUT, api->fence_synchronize(fence, 1, kMoment));
+  OK(api->context_destroy(signaller));
+  REFUSED(EMU_ERROR_FENCE_BROKEN, api->fence_synchronize(fence, 1, kSoon));
+}
+
 /* One that may only wait harms nobody by its end. */
 CASE(fence_waiter_is_killed) {
   const Served device;

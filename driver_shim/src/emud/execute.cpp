@@ -318,8 +318,7 @@ class Execution : machine::BitErrorCorrection {
     std::byte* to = range(space_, command_.target, command_.length, machine::kPageWrite);
     const std::byte* from = range(space_, command_.source, command_.length, machine::kPageRead);
     if (to < from + command_.length && from < to + command_.length) {
-      std::memmove(to, from, command_.length);
-      moved(command_.length);
+      moved(device_.copier().move(to, from, command_.length, queue_.ending));
     } else {
       copy(to, from);
     }
@@ -442,7 +441,7 @@ const char* mend_of(emu_status status) {
     case EMU_ERROR_PAGE_FAULT: return "check the addresses and sizes that the command was given";
     case EMU_ERROR_OUT_OF_BOUNDS: return "check the indices that the program was given";
     case EMU_ERROR_FENCE_BROKEN: return "reset the queue, and make a new fence with processes that are there";
-    case EMU_ERROR_LINK_DOWN: return "reset the queue, and copy through the host or over another device";
+    case EMU_ERROR_LINK_DOWN: return about(EMU_FAULT_LINK_DOWN).recovery;
     case EMU_ERROR_BUDGET: return "split the work over several launches";
     case EMU_ERROR_LAUNCH_TIMEOUT: return about(EMU_FAULT_HANG).recovery;
     case EMU_ERROR_MEMORY_ERROR: return about(EMU_FAULT_BIT_UNCORRECTED).recovery;

@@ -72,8 +72,9 @@ void Context::break_fences(std::string_view cause) noexcept {
 }
 
 void Context::break_signals(const Queue& queue, uint64_t most) noexcept {
-  char why[96];
-  std::snprintf(why, sizeof why, "the fence is broken: queue %u of process %d, which was to signal it, was lost or reset",
+  char why[128];
+  std::snprintf(why, sizeof why,
+                "the fence is broken: queue %u of process %d, which was to signal it, was lost, reset or destroyed",
                 queue.id, owner);
   const std::lock_guard lock(mutex_);
   queue.for_waiting(most, [&](const Command& command) {
