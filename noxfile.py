@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import signal
 from pathlib import Path
+from types import FrameType
 
 import nox
 
@@ -49,14 +51,31 @@ def install(session: nox.Session, *requirements: str) -> None:
 def call(session: nox.Session, *words: str) -> None:
     """Run a program, and let it clean up when the run is interrupted.
 
-    Nox hands on Ctrl-C, but a signal that ends nox itself would leave the program running.
+    Nox hands on Ctrl-C, but a signal that ends nox itself would leave the program running. And it
+    believes a status of 0, which a program may end with that was interrupted, and which Python
+    makes up for a child that ends in the same moment.
     """
-    session.run(
-        *("setpriv", "--pdeathsig", "TERM", *words),
-        external=True,
-        interrupt_timeout=STOP_SECONDS,
-        terminate_timeout=STOP_SECONDS,
-    )
+    interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        session.run(
+            *("setpriv", "--pdeathsig", "TERM", *words),
+            external=True,
+            interrupt_timeout=STOP_SECONDS,
+            terminate_timeout=STOP_SECONDS,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def native_tests(session: nox.Session, *options: str, build: str) -> None:

@@ -1,7 +1,8 @@
 """The figures: what is timed, against what, and the bound that the ratio must keep.
 
-Each is two pieces of work on one machine, timed in turns in one process, so that a busy
-host slows both. A ratio is of medians. The other side uses as many threads as the device,
+Most are two pieces of work on one machine, timed in turns in one process, so that a busy
+host slows both, and a ratio is of medians. The first two are times; what stands beside them says
+how busy the host was. The other side uses as many threads as the device,
 but for memcpy, which has one.
 """
 
@@ -143,8 +144,9 @@ def enqueue(round_trip: Work) -> Figure:
         return seconds
 
     rounds = 40
-    seconds = statistics.median([ours() for _ in range(WARM_UP + rounds)][WARM_UP:])
-    _, other = alternate(lambda: None, round_trip, 1, ENQUEUED)
+    means: list[float] = []
+    _, other = alternate(lambda: means.append(ours()), round_trip, rounds)
+    seconds = statistics.median(means[WARM_UP:])
     return Figure(
         name="enqueue",
         what=f"asynchronous launch of an empty program, {ENQUEUED} in a row",
@@ -200,7 +202,14 @@ def pinned_copy() -> Figure:
     )
 
 
-def operator(name: str, what: str, bound: float, ours: Work, theirs: Work, within: float) -> Figure:
+def operator(
+    name: str,
+    what: str,
+    bound: float,
+    ours: Callable[[], torch.Tensor],
+    theirs: Callable[[], torch.Tensor],
+    within: float,
+) -> Figure:
     """One operator on the device, waited for, against the same on the CPU: works that give results.
 
     Results further apart than `within` (absolute; 0: to the bit) raise RuntimeError.
@@ -212,10 +221,7 @@ def operator(name: str, what: str, bound: float, ours: Work, theirs: Work, withi
 
     rounds = 15
     seconds, other = alternate(waited, theirs, rounds)
-    device, host = ours(), theirs()
-    if not isinstance(device, torch.Tensor) or not isinstance(host, torch.Tensor):
-        raise TypeError(f"{name}: expected works that give a tensor")
-    if not torch.allclose(device.cpu(), host, rtol=0, atol=within):
+    if not torch.allclose(ours().cpu(), theirs(), rtol=0, atol=within):
         raise RuntimeError(f"{name}: the device's result is not the CPU's: its time means nothing")
     return Figure(
         name=name,

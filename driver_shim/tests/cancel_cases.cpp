@@ -119,6 +119,43 @@ CASE(cancel_what_runs) {
   CHECK(last.size() == 1 && last[0].status == EMU_OK);
 }
 
+/* A copy onto itself is one that ends too, in tens of milliseconds and not of seconds. */
+CASE(cancel_a_copy_onto_itself) {
+  Setup setup;
+  OK(api->activity_enable(setup.context, 1));
+  constexpr uint64_t bytes = uint64_t(3) << 30, step = 65536;
+  const uint64_t address = setup.alloc(bytes + step);
+  uint64_t sequence = 0;
+  for (const bool up : {true, false}) {
+    OK(api->queue_copy_on_device(setup.copies, address + (up ? step : 0), address + (up ? 0 : step), bytes, 0,
+                                 &sequence));
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    cancel(setup.copies, sequence, EMU_CANCEL_RUNNING);
+    OK(api->queue_synchronize(setup.copies, sequence, kSoon));
+    const auto all = records(setup.context);
+    CHECK(all.size() == 1 && all[0].status == EMU_ERROR_CANCELLED);
+  }
+}
+
+/* What overlaps is moved whole, whichever way, also across the pieces that it is cut into. */
+CASE(copy_onto_itself) {
+  Setup setup;
+  constexpr uint64_t bytes = (uint64_t(64) << 20) + 3 * 65536, step = 65536;
+  const uint64_t address = setup.alloc(bytes + step);
+  for (const bool up : {true, false}) {
+    uint64_t sequence = 0;
+    const uint64_t from = address + (up ? 0 : step), to = address + (up ? step : 0);
+    for (uint64_t page = 0; page * step < bytes; ++page) {
+      OK(api->queue_fill(setup.copies, from + page * step, uint8_t(page % 251 + 1), step, 0, nullptr));
+    }
+    OK(api->queue_copy_on_device(setup.copies, to, from, bytes, 0, &sequence));
+    OK(api->queue_synchronize(setup.copies, sequence, kSoon));
+    for (uint64_t page = 0; page * step < bytes; ++page) {
+      CHECK(byte_at(setup, to + page * step) == uint8_t(page % 251 + 1));
+    }
+  }
+}
+
 /* Who waits for room in the ring gets it from a cancellation. */
 CASE(cancel_makes_room) {
   Setup setup;

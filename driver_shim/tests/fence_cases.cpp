@@ -75,7 +75,7 @@ uint64_t ticks_of(emu_context* context, emu_queue* queue) {
 struct Partner {
   Partner(const std::function<void(Setup&, emu_fence*)>& work)
       : client([work] {
-          auto* const setup = new Setup; // the work may end the process
+          static Setup* const setup = new Setup; // the work may end the process
           emu_fence* const fence = make(setup->context);
           say(text(token_of(fence)));
           work(*setup, fence);
@@ -293,6 +293,25 @@ CASE(fence_signal_is_given_up) {
   OK(api->context_destroy(other));
 }
 
+/* A context that is destroyed does not give what its queues were to signal, though another could. */
+CASE(fence_signal_goes_with_its_context) {
+  Setup setup;
+  emu_context* signaller = nullptr;
+  emu_queue *queue = nullptr, *never = nullptr;
+  OK(api->context_create(setup.device, &signaller));
+  OK(api->queue_create(signaller, EMU_QUEUE_COMPUTE, 0, &queue));
+  OK(api->queue_create(signaller, EMU_QUEUE_COPY, 0, &never));
+  emu_fence* fence = make(setup.context);
+  emu_fence_token token{};
+  OK(api->fence_export(fence, EMU_FENCE_MAY_SIGNAL, &token));
+  emu_fence* theirs = import(signaller, token);
+  OK(api->queue_wait(queue, never, 1, nullptr));
+  OK(api->queue_signal_fence(queue, theirs, 1, 0, nullptr));
+  REFUSED(EMU_ERROR_TIMEOUT, api->fence_synchronize(fence, 1, kMoment));
+  OK(api->context_destroy(signaller));
+  REFUSED(EMU_ERROR_FENCE_BROKEN, api->fence_synchronize(fence, 1, kSoon));
+}
+
 /* One that may only wait harms nobody by its end. */
 CASE(fence_waiter_is_killed) {
   const Served device;
@@ -300,7 +319,7 @@ CASE(fence_waiter_is_killed) {
   Client waiter([&] {
     std::string line;
     std::getline(std::ifstream(folder() + "/go"), line);
-    auto* const setup = new Setup;
+    static Setup* const setup = new Setup;
     emu_fence* fence = import(setup->context, parse(line));
     OK(api->queue_wait_fence(setup->queue, fence, 1, 0, nullptr));
     kill(getpid(), SIGKILL);
@@ -378,8 +397,8 @@ CASE(fence_ping_pong) {
 }
 
 CASE(fence_is_lost_with_emud) {
-  const Served* const device = new Served; // it is killed below
-  Setup* const setup = new Setup;
+  static const Served* const device = new Served; // it is killed below
+  static Setup* const setup = new Setup;
   emu_fence* fence = make(setup->context);
   std::thread killer([&] {
     usleep(50'000);

@@ -61,6 +61,8 @@ CASE(power_throttles) {
     const bool now = power.throttle() == EMU_THROTTLE_THERMAL;
     CHECK(power.celsius() < 90.5 && close(power.clock().hertz(), now ? 0.4e9 : 1.25e9));
     if (now && !before) CHECK(power.celsius() >= 90 && ++throttles > 0);
+    if (throttles == 0) CHECK(i < 449); // docs/telemetry.md: 45 seconds
+    if (i < 440) CHECK(throttles == 0);
     if (before && !now) CHECK(power.celsius() <= 80);
     if (before && now) CHECK(power.celsius() > 80);
   }
@@ -69,6 +71,16 @@ CASE(power_throttles) {
   const uint64_t worked = power.throttled_ticks();
   power.pass(1000 * kSecond, false); // it does not work, and cools down
   CHECK(power.throttled_ticks() == worked && power.throttle() == EMU_THROTTLE_NONE);
+}
+
+CASE(power_trip_changes_the_clock) {
+  Power power(kBoost, 30);
+  power.trip();
+  CHECK(power.clock_changes() == 1 && close(power.clock().hertz(), 0.4e9));
+  while (power.celsius() > 80) power.pass(kSecond, false);
+  CHECK(power.clock_changes() == 1);
+  power.restart();
+  CHECK(power.clock_changes() == 2 && close(power.clock().hertz(), 1.25e9));
 }
 
 CASE(core_clock_rounds) {

@@ -57,9 +57,15 @@ void Activity::collect(Context& context) {
 
 size_t Activity::read(Process& process, emurt_activity* out, size_t capacity, uint64_t* dropped) {
   std::lock_guard<std::mutex> lock(mutex_);
+  std::exception_ptr failure;  // of one device, which does not keep the records of the others
   for (int32_t index = 0; index < Process::kMostDevices; ++index) {
-    if (Context* context = process.context_if_open(index)) collect(*context);
+    try {
+      if (Context* context = process.context_if_open(index)) collect(*context);
+    } catch (const Failure&) {
+      failure = std::current_exception();
+    }
   }
+  if (failure && records_.empty()) std::rethrow_exception(failure);
   std::stable_sort(records_.begin(), records_.end(),
                    [](const emurt_activity& a, const emurt_activity& b) { return a.end_ns < b.end_ns; });
   const size_t count = std::min(capacity, records_.size());

@@ -27,7 +27,7 @@ PROGRAM = """
 import pathlib, signal, sys, time
 def stop(number, frame):
     pathlib.Path("cleaned").touch()
-    sys.exit(128 + number)
+    sys.exit({status})
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, stop)
 pathlib.Path("started").touch()
@@ -43,11 +43,15 @@ def appears(path: Path) -> bool:
 
 
 @pytest.fixture
-def nox(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Nox in a group of its own, running a program through the `call` of our noxfile."""
+def nox(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
+    """Nox in a group of its own, running a program through the `call` of our noxfile.
+
+    The parameter is the status with which the program ends when it is stopped.
+    """
     sessions = SESSIONS.format(ours=str(TREE / "noxfile.py"), python=sys.executable)
     (tmp_path / "noxfile.py").write_text(sessions)
-    (tmp_path / "program.py").write_text(PROGRAM)
+    status = getattr(request, "param", "128 + number")
+    (tmp_path / "program.py").write_text(PROGRAM.format(status=status))
     # What starts in the background of a shell inherits that Ctrl-C is ignored.
     code = "import signal, nox; signal.signal(signal.SIGINT, signal.default_int_handler);"
     words = [sys.executable, "-c", f"{code} nox.main()", "-s", "long"]
@@ -70,6 +74,7 @@ def test_a_session_that_is_killed_alone_leaves_no_program(
     assert appears(tmp_path / "cleaned")
 
 
+@pytest.mark.parametrize("nox", ["128 + number", "0"], indirect=True)
 def test_ctrl_c_is_status_130(nox: subprocess.Popen[bytes], tmp_path: Path) -> None:
     os.killpg(nox.pid, signal.SIGINT)
     assert nox.wait(30) == 130

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -68,6 +69,9 @@ def tree(tmp_path: Path) -> Path:
     gates = gates[:start] + 'required = ["gate0.a.one"]' + gates[gates.index("]", start) + 1 :]
     (tmp_path / "matrix" / "gates.toml").write_text(gates + tier)
     (tmp_path / "matrix" / "waivers.toml").write_text("")
+    cells = tmp_path / "matrix" / "cells.toml"
+    listed = "configurations = " + json.dumps(CELL.configurations)
+    cells.write_text(re.sub(r"configurations = \[[^]]*\]", listed, cells.read_text()))
     return tmp_path
 
 

@@ -28,7 +28,7 @@ typedef enum emu_status {
   EMU_OK = 0,
   EMU_ERROR_INVALID_ARGUMENT = 1,
   EMU_ERROR_NO_DEVICE = 2,
-  EMU_ERROR_PERMISSION = 3,       /* a node is there and may not be opened */
+  EMU_ERROR_PERMISSION = 3,       /* a node may not be opened, or what is asked is not for this process */
   EMU_ERROR_VERSION = 4,          /* interface numbers do not meet */
   EMU_ERROR_OUT_OF_MEMORY = 5,    /* device or pinned memory */
   EMU_ERROR_BAD_PROGRAM = 6,      /* text does not assemble, or the verifier refuses */
@@ -469,10 +469,10 @@ typedef struct emu_driver_api {
    * exported with EMU_FENCE_MAY_SIGNAL, which takes a holder that may.
    *
    * A signal raises the counter to `value`; one that is not higher changes nothing. A fence breaks for good when a
-   * context that may signal it is lost, or is left behind by a process that ended, when a queue that is lost or reset
-   * had a signal of it to give, and when no holder is left that may:
-   * every wait for a value that was not reached gives EMU_ERROR_FENCE_BROKEN at once. That of a queue loses the queue.
-   * A handle goes with its context; it is destroyed after the commands that name it are done. */
+   * context that may signal it is lost, or is left behind by a process that ended, when a queue that is lost, reset or
+   * destroyed had a signal of it to give, and when no holder is left that may: every wait for a value that was not reached gives EMU_ERROR_FENCE_BROKEN at once. That of a queue loses the queue.
+   * A handle goes with its context. Destroy it only after the commands that name it are done: one that comes to it later
+   * is EMU_ERROR_ILLEGAL_COMMAND, which loses the context. */
   emu_status (*fence_create)(emu_context*, emu_fence** out);
   emu_status (*fence_export)(emu_fence*, uint32_t flags, emu_fence_token* out);
   emu_status (*fence_import)(emu_context*, const emu_fence_token*, emu_fence** out);

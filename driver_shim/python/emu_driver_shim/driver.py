@@ -245,6 +245,12 @@ class Device:
         self._handle = c_void_p()
         self._call("device_open", index, byref(self._handle), device=False)
 
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         self._api.device_close(self._handle)
 

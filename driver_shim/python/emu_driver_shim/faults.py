@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from typing import Any
 
+from emu_driver_shim import tool
 from emu_driver_shim.driver import ANY_QUEUE, CFault, Device, DriverError, Number
 
 
@@ -153,23 +153,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     clear.add_argument("number", type=_integer((1 << 64) - 1), nargs="?", default=0)
     shown = actions.add_parser("list", help="what was injected, and how often it has struck")
     for action in (inject, clear, shown):
-        action.add_argument("--device", type=int, choices=range(64), default=0, metavar="N")
-        action.add_argument("--json", action="store_true")
+        tool.add_arguments(action)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = _parse(arguments)
-    try:
-        device = Device(given.device)
-        try:
-            _run(device, given)
-        finally:
-            device.close()
-    except DriverError as error:
-        if given.json:
-            data = {"status": error.status, "cause": error.cause, "mend": error.mend}
-            print(json.dumps({"error": data}))
-        print(f"emu-fault: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return tool.run("emu-fault", _parse(arguments), _run)

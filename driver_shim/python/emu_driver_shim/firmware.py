@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from emu_driver_shim import tool
 from emu_driver_shim.driver import (
     ANY_QUEUE,
     NO_SLOT,
@@ -188,23 +188,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         command = commands.add_parser(name, help=text, description=text)
         if name == "install":
             command.add_argument("file", type=Path)
-        command.add_argument("--device", type=int, choices=range(64), default=0, metavar="N")
-        command.add_argument("--json", action="store_true")
+        tool.add_arguments(command)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = _parse(arguments)
-    try:
-        device = Device(given.device)
-        try:
-            _show(device, given)
-        finally:
-            device.close()
-    except DriverError as error:
-        if given.json:
-            data = {"status": error.status, "cause": error.cause, "mend": error.mend}
-            print(json.dumps({"error": data}))
-        print(f"emu-fw: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return tool.run("emu-fw", _parse(arguments), _show)

@@ -110,7 +110,7 @@ emu_status fault_list(emu_device* device, emu_fault* out, size_t capacity, size_
     const Response response =
         tables().devices.get(device)->connection.request(of_device(RequestKind::fault_list, 0, capacity));
     *count = std::min(capacity, response.payload.size() / sizeof(emu_fault));
-    std::memcpy(out, response.payload.data(), *count * sizeof(emu_fault));
+    if (*count != 0) std::memcpy(out, response.payload.data(), *count * sizeof(emu_fault));
   });
 }
 

@@ -294,8 +294,7 @@ void Execution::copy_on_device() {
   std::byte* to = range(space_, command_.target, command_.length, machine::kPageWrite);
   const std::byte* from = range(space_, command_.source, command_.length, machine::kPageRead);
   if (to < from + command_.length && from < to + command_.length) {
-    std::memmove(to, from, command_.length);
-    moved(command_.length);
+    moved(device_.copier().move(to, from, command_.length, queue_.ending));
   } else {
     copy(to, from);
   }

@@ -345,6 +345,7 @@ void Context::end() noexcept {
   stop();
   {
     const Quiet quiet(*this);
+    for (const auto& [id_, open] : queues_) break_signals(*open.queue); // only this thread changes the map
     const std::lock_guard lock(mutex_);
     queues.swap(queues_);
     fences.swap(fences_);

@@ -37,6 +37,17 @@ size_t Copier::copy(void* to, const void* from, size_t bytes, const std::atomic<
   return spread(bytes, piece, stopped);
 }
 
+size_t Copier::move(void* to, const void* from, size_t bytes, const std::atomic<bool>& stopped) {
+  size_t done = 0;
+  while (done < bytes && !stopped) {
+    const size_t length = std::min(kAloneBytes, bytes - done);
+    const size_t at = to > from ? bytes - done - length : done; // what is still to be read is not written over
+    std::memmove(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(from) + at, length);
+    done += length;
+  }
+  return done;
+}
+
 size_t Copier::fill(void* to, uint8_t value, size_t bytes, const std::atomic<bool>& stopped) {
   const auto piece = [=](size_t offset, size_t length) {
     std::memset(static_cast<std::byte*>(to) + offset, value, length);

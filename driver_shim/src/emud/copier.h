@@ -20,8 +20,9 @@ class Copier {
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
 
-  // Both give the bytes that they moved: fewer than `bytes` when `stopped` turned true between two pieces.
+  // Each gives the bytes that it moved: fewer than `bytes` when `stopped` turned true between two pieces.
   size_t copy(void* to, const void* from, size_t bytes, const std::atomic<bool>& stopped); // ranges that do not overlap
+  size_t move(void* to, const void* from, size_t bytes, const std::atomic<bool>& stopped); // ranges that may
   size_t fill(void* to, uint8_t value, size_t bytes, const std::atomic<bool>& stopped);
 
  private:

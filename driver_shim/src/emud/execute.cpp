@@ -14,7 +14,7 @@ const char* mend_of(emu_status status) {
     case EMU_ERROR_PAGE_FAULT: return "check the addresses and sizes that the command was given";
     case EMU_ERROR_OUT_OF_BOUNDS: return "check the indices that the program was given";
     case EMU_ERROR_FENCE_BROKEN: return "reset the queue, and make a new fence with processes that are there";
-    case EMU_ERROR_LINK_DOWN: return "reset the queue, and copy through the host or over another device";
+    case EMU_ERROR_LINK_DOWN: return about(EMU_FAULT_LINK_DOWN).recovery;
     case EMU_ERROR_BUDGET: return "split the work over several launches";
     case EMU_ERROR_LAUNCH_TIMEOUT: return about(EMU_FAULT_HANG).recovery;
     case EMU_ERROR_MEMORY_ERROR: return about(EMU_FAULT_BIT_UNCORRECTED).recovery;

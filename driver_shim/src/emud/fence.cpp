@@ -1,8 +1,5 @@
 #include "fence.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -10,18 +7,16 @@
 #include "device.h"
 #include "refusal.h"
 #include "ring.h"
+#include "shared.h"
 
 namespace emu {
 
 Fence::Hold::Hold(std::shared_ptr<Fence> fence_, Device& device, bool may_signal_, Quota& quota)
-    : fence(std::move(fence_)), may_signal(may_signal_), device_(device), one_(quota, 1),
-      fd_(memfd_create("emu-fence", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-  // Sealed: a client that made it smaller would end emud with SIGBUS.
-  if (fd_ && ftruncate(fd_.get(), kFencePageBytes) == 0 &&
-      fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-    page_ = Mapping(mmap(nullptr, kFencePageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0), kFencePageBytes);
-  }
-  if (!page_) throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND, format("no page for a fence: %s", std::strerror(errno)));
+    : fence(std::move(fence_)), may_signal(may_signal_), device_(device), one_(quota, 1) {
+  Shared made = share("emu-fence", kFencePageBytes);
+  if (!made.memory) throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND, format("no page for a fence: %s", std::strerror(errno)));
+  fd_ = std::move(made.fd);
+  page_ = std::move(made.memory);
   const std::lock_guard lock(fence->mutex_);
   fence->holds_.push_back(this);
   page().value = fence->value();

@@ -22,7 +22,6 @@ class Link {
   bool joins(uint32_t one, uint32_t other) const {
     return (spec_.low == one && spec_.high == other) || (spec_.low == other && spec_.high == one);
   }
-  bool joins(uint32_t device) const { return spec_.low == device || spec_.high == device; }
   uint64_t ticks(uint64_t bytes) const {
     return spec_.latency_ticks + (bytes + spec_.bytes_per_tick - 1) / spec_.bytes_per_tick;
   }

@@ -57,11 +57,11 @@ void Power::pass(uint64_t ticks, bool busy) {
 
 void Power::trip() {
   celsius_ = std::max(celsius_, constants::kTripCelsius);
-  throttle_ = EMU_THROTTLE_TRIP;
+  set_throttle(EMU_THROTTLE_TRIP);
 }
 
 void Power::restart() {
-  throttle_ = EMU_THROTTLE_NONE;
+  set_throttle(EMU_THROTTLE_NONE);
   look();
 }
 
@@ -78,9 +78,13 @@ std::optional<uint64_t> Power::ticks_to_cool() const {
 
 void Power::look() {
   if (throttle_ == EMU_THROTTLE_TRIP) return;
+  if (celsius_ >= constants::kThrottleStartCelsius) set_throttle(EMU_THROTTLE_THERMAL);
+  if (celsius_ <= constants::kThrottleStopCelsius) set_throttle(EMU_THROTTLE_NONE);
+}
+
+void Power::set_throttle(emu_throttle throttle) {
   const uint64_t before = clock().percent;
-  if (celsius_ >= constants::kThrottleStartCelsius) throttle_ = EMU_THROTTLE_THERMAL;
-  if (celsius_ <= constants::kThrottleStopCelsius) throttle_ = EMU_THROTTLE_NONE;
+  throttle_ = throttle;
   if (clock().percent != before) ++clock_changes_;
 }
 

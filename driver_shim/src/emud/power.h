@@ -54,6 +54,7 @@ class Power {
   double swing_watts() const; // from idle to busy, at the present clock
   double settled(double watts) const { return ambient_ + constants::kCelsiusPerWatt * watts; }
   void look();
+  void set_throttle(emu_throttle throttle); // counts where the clock changes
 
   double ambient_;
   uint32_t mode_;

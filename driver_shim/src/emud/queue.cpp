@@ -1,8 +1,6 @@
 #include "queue.h"
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +9,7 @@
 
 #include "emu_constants.h"
 #include "refusal.h"
+#include "shared.h"
 
 namespace emu {
 namespace {
@@ -29,13 +28,11 @@ void copy_out(const std::byte* ring, uint64_t at, void* to, size_t bytes) {
 
 Queue::Queue(std::shared_ptr<Context> context_, uint32_t id_, emu_queue_kind kind_, int32_t priority_)
     : id(id_), kind(kind_), priority(priority_), context(std::move(context_)), ring_(std::make_shared<Ring>()) {
-  ring_->fd = Descriptor(memfd_create("emu-queue", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ring_->doorbell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  constexpr size_t bytes = kRingDataOffset + constants::kRingBytes;
-  // Sealed: a client that made it smaller would end emud with SIGBUS.
-  if (ring_->fd && ring_->doorbell && ftruncate(ring_fd(), bytes) == 0 &&
-      fcntl(ring_fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-    ring_->memory = Mapping(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd(), 0), bytes);
+  if (ring_->doorbell) {
+    Shared made = share("emu-queue", kRingDataOffset + constants::kRingBytes);
+    ring_->fd = std::move(made.fd);
+    ring_->memory = std::move(made.memory);
   }
   if (!ring_->memory) {
     throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_QUEUE, format("no memory for a queue: %s", std::strerror(errno)));

@@ -72,10 +72,10 @@ void Context::break_fences(std::string_view cause) noexcept {
 }
 
 void Context::break_signals(const Queue& queue, uint64_t most) noexcept {
-  char why[96];
+  char why[128];
   std::snprintf(why, sizeof why,
-                "the fence is broken: queue %u of process %d, which was to signal it, was lost or reset", queue.id,
-                owner);
+                "the fence is broken: queue %u of process %d, which was to signal it, was lost, reset or destroyed",
+                queue.id, owner);
   const std::lock_guard lock(mutex_);
   queue.for_waiting(most, [&](const Command& command) {
     if (CommandKind(command.kind) != CommandKind::signal_fence) return;

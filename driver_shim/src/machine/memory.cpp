@@ -157,10 +157,10 @@ const Step* move_lanes(Block& block, const Step* step, uint64_t base, Place plac
   return step + 1;
 }
 
-/* Whether the lanes lie side by side on pages that allow it; what is wrong is told lane by lane. */
+/* Whether there are lanes, side by side on pages that allow it; what is wrong is told lane by lane. */
 bool side_by_side(const Block& block, const Step* step, uint8_t permission) {
   const uint64_t address = block.s[step->reg[1]];
-  return block.s[step->reg[2]] == step->bytes && address % step->bytes == 0 &&
+  return block.vl != 0 && block.s[step->reg[2]] == step->bytes && address % step->bytes == 0 &&
          !first_bad(block.space, address, uint64_t{block.vl} * step->bytes, permission);
 }
 

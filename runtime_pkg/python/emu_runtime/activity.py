@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import enum
 from collections.abc import Iterator
 from ctypes import byref
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from emu_runtime.library import call, table
 _BATCH = 1024
 
 
-class ActivityKind(enum.IntEnum):
+class ActivityKind(interface.Number):
     LAUNCH = 1
     COPY_TO_DEVICE = 2
     COPY_FROM_DEVICE = 3
@@ -27,15 +26,6 @@ class ActivityKind(enum.IntEnum):
     TIMESTAMP = 9
     SIGNAL = 10
     COPY_PEER = 11
-
-    @classmethod
-    def _missing_(cls, value: object) -> ActivityKind | None:
-        """A newer device, which may be met, has kinds that are not here."""
-        if not isinstance(value, int):
-            return None
-        unknown = int.__new__(cls, value)
-        unknown._name_, unknown._value_ = f"NUMBER_{value}", value
-        return unknown
 
 
 @dataclass(frozen=True)

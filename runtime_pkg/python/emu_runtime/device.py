@@ -8,7 +8,6 @@ are.
 from __future__ import annotations
 
 import ctypes
-import enum
 from ctypes import byref
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -37,7 +36,7 @@ class Properties:
     clock_hertz: int
 
 
-class Throttle(enum.IntEnum):
+class Throttle(interface.Number):
     """Why the cores run slower than the power mode says."""
 
     NONE = 0
@@ -46,7 +45,7 @@ class Throttle(enum.IntEnum):
     TRIP = 3  # nothing runs until the device is reset
 
 
-class MemoryPressure(enum.IntEnum):
+class MemoryPressure(interface.Number):
     """How short device memory is, by the thresholds of the machine's specification."""
 
     NONE = 0

@@ -6,8 +6,6 @@ from emu_runtime.device import Device, Telemetry, Throttle
 from emu_runtime.diagnosis import Figures, Finding, Plan
 from emu_runtime.figures import KINDS, throttle_name
 
-_SLOT_STATES = ("empty", "invalid", "valid", "writing", "refused")
-_BROKEN = ("invalid", "refused")
 _MENDS: dict[int, str] = {
     Throttle.THERMAL: "Let it cool down, give it more air, or choose a lower power mode: "
     "emu-smi --set-power-mode eco",
@@ -19,19 +17,20 @@ _INSTALL = "Write a good image into it: emu-fw install IMAGE"
 
 def firmware(plan: Plan) -> Figures:
     """What runs came from a slot, and what the other slot holds could be started."""
-    from emu_driver_shim import driver  # not above: the diagnosis runs without that package too
+    # Not above: the diagnosis runs without that package too.
+    from emu_driver_shim import driver
+    from emu_driver_shim.firmware import SlotState
 
-    device = driver.Device(plan.device)
     try:
-        found = device.firmware()
+        with driver.Device(plan.device) as device:
+            found = device.firmware()
     except driver.DriverError as error:
         raise Finding(error.cause, error.mend) from error
-    finally:
-        device.close()
     states = []
     for number, slot in enumerate(found.slots):
-        states.append(_SLOT_STATES[slot.state] if slot.state < len(_SLOT_STATES) else "unknown")
-        if states[-1] in _BROKEN:
+        state = SlotState(slot.state)
+        states.append(state.name.lower())
+        if state in (SlotState.INVALID, SlotState.REFUSED):
             cause = slot.cause.decode(errors="replace")
             raise Finding(f"firmware slot {number} is {states[-1]}: {cause}", _INSTALL)
     if found.active == driver.NO_SLOT:

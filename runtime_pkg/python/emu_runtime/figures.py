@@ -54,16 +54,11 @@ def mean_delays(
 
 
 def throttle_name(telemetry: Telemetry) -> str:
-    return _name(Throttle, telemetry.throttle)
+    return Throttle(telemetry.throttle).name.lower()
 
 
 def pressure_name(telemetry: Telemetry) -> str:
-    return _name(MemoryPressure, telemetry.memory_pressure)
-
-
-def _name(kind: type[Throttle | MemoryPressure], value: int) -> str:
-    """A newer device may know more of them."""
-    return kind(value).name.lower() if value in set(kind) else str(value)
+    return MemoryPressure(telemetry.memory_pressure).name.lower()
 
 
 def _grown(now: Telemetry, before: Telemetry | None, field: str) -> int:

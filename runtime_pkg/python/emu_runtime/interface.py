@@ -6,6 +6,7 @@ A test compiles the header and compares every offset and size with what stands h
 from __future__ import annotations
 
 import ctypes
+import enum
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -24,6 +25,19 @@ from typing import Any, ClassVar
 MAJOR = 1
 MINOR = 2
 NUMBER = MAJOR * 1000 + MINOR
+
+
+class Number(enum.IntEnum):
+    """An enumeration of the interface. A newer device, which may be met, has numbers that are not
+    here: they stand for themselves. (Of `emu_driver_shim.driver` too, which may be missing.)"""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Number | None:
+        if not isinstance(value, int):
+            return None
+        unknown = int.__new__(cls, value)
+        unknown._name_, unknown._value_ = f"NUMBER_{value}", value
+        return unknown
 
 
 class CError(ctypes.Structure):

@@ -183,6 +183,21 @@ class Screen:
         self.lines = len(lines)
 
 
+def comparable(last: Sequence[Reading], now: Sequence[Reading]) -> dict[int, Telemetry]:
+    """What devices said at the last reading, by index: those of which the same emud answers now.
+
+    Another one counts from its own start, and the difference would be of nothing.
+    """
+    emud = {reading.index: reading.properties.emud_pid for reading in now if reading.properties}
+    return {
+        reading.index: reading.telemetry
+        for reading in last
+        if reading.properties
+        and reading.telemetry
+        and emud.get(reading.index) == reading.properties.emud_pid
+    }
+
+
 def _run(options: argparse.Namespace) -> bool:
     """True when each device answered the last reading."""
     if options.set_power_mode is not None:
@@ -210,12 +225,13 @@ def _run(options: argparse.Namespace) -> bool:
             screen.show(table(readings, before))
         if options.watch is None:
             return all(reading.error is None for reading in readings)
-        before = {r.index: r.telemetry for r in readings if r.telemetry is not None}
+        last = readings
         time.sleep(options.watch)
         try:
             readings = read_again()
         except EmuError as error:  # emud may come back
-            readings = [Reading(index, None, None, error) for index in before or (0,)]
+            readings = [Reading(reading.index, None, None, error) for reading in last]
+        before = comparable(last, readings)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -52,10 +52,8 @@ class Recorder:
 
     def _collect(self) -> None:
         while not self._over.wait(READ_SECONDS):
-            try:
+            with contextlib.suppress(EmuError):  # one device is gone, or all are for now
                 self._read()
-            except EmuError:
-                return  # the device is gone, or the program shut the runtime down
 
     def _read(self) -> None:
         records, dropped = read_activity()
@@ -79,11 +77,11 @@ def _run(program: Sequence[str], module: bool) -> int:
     """Run it as Python would, and give the exit status that Python would."""
     name, *_ = program
     sys.argv = list(program)
+    sys.path[0] = str(Path.cwd() if module else Path(name).resolve().parent)
     try:
         if module:
             runpy.run_module(name, run_name="__main__", alter_sys=True)
         else:
-            sys.path[0] = str(Path(name).resolve().parent)
             runpy.run_path(name, run_name="__main__")
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
@@ -92,7 +90,7 @@ def _run(program: Sequence[str], module: bool) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except BaseException:
+    except BaseException:  # CancelledError too: what was recorded is still written
         traceback.print_exc()
         return 1
     return 0

@@ -50,12 +50,12 @@ HangScript = Callable[[str], Completed]
 
 
 @pytest.fixture
-def hanging(site: Path, tmp_path: Path, script: Callable[..., Completed]) -> Iterator[HangScript]:
+def hanging(
+    site: Path, socket_folder: Path, script: Callable[..., Completed]
+) -> Iterator[HangScript]:
     """Runs a script on a device whose next launch hangs."""
-    nodes = tmp_path / "nodes"
-    nodes.mkdir()
-    with served(site, nodes, "--launch-seconds", "0.5"):
-        yield lambda text: script(PRELUDE + text, EMU_DEVICE_DIR=str(nodes))
+    with served(site, socket_folder, "--launch-seconds", "0.5"):
+        yield lambda text: script(PRELUDE + text, EMU_DEVICE_DIR=str(socket_folder))
 
 
 def said(done: Completed) -> list[str]:

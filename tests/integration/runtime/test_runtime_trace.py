@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from device_programs import EMPTY, SLOW, WRITE
-from device_stack import clean_environment
+from device_stack import clean_environment, served
 
 from qualify.process import Completed, run
 
@@ -49,11 +49,13 @@ emu.Device(0).synchronize()
 """
 
 
-def trace(site: Path, folder: Path, text: str, *words: str | Path) -> tuple[Completed, Any]:
+def trace(
+    site: Path, folder: Path, text: str, *words: str | Path, devices: Path | None = None
+) -> tuple[Completed, Any]:
     """emu-trace on a program of that text; the process and what it wrote."""
     (folder / "program.py").write_text(text)
     program = "import sys; from emu_runtime.trace import main; sys.exit(main())"
-    environment = clean_environment(site, EMU_DEVICE_DIR=str(folder / "nowhere"))
+    environment = clean_environment(site, EMU_DEVICE_DIR=str(devices or folder / "nowhere"))
     argv = ["-o", "out.json", *words]
     done = run([sys.executable, "-c", program, *argv], env=environment, cwd=folder)
     written = folder / "out.json"
@@ -117,8 +119,45 @@ def test_many_commands_are_all_there(site: Path, tmp_path: Path) -> None:
     )
     done, data = trace(site, tmp_path, text, "--json", "program.py")
     assert done.status == 3
-    assert data["dropped"] + len(data["records"]) == 20_000
+    assert data["dropped"] == 0 and len(data["records"]) == 20_000
     assert [r["command"] for r in data["records"]] == sorted(r["command"] for r in data["records"])
+
+
+def test_a_module_is_found_where_python_would(site: Path, tmp_path: Path) -> None:
+    """The script lies in a folder of programs, which Python puts first on its path."""
+    (tmp_path / "elsewhere").mkdir()
+    script = tmp_path / "elsewhere" / "emu-trace"
+    script.write_text("import sys\nfrom emu_runtime.trace import main\nsys.exit(main())\n")
+    (tmp_path / "program.py").write_text("raise SystemExit(5)\n")
+    environment = clean_environment(site, EMU_DEVICE_DIR=str(tmp_path / "nowhere"))
+    words = [sys.executable, str(script), "-o", "out.json", "-m", "program"]
+    done = run(words, env=environment, cwd=tmp_path)
+    assert done.status == 5, done.stderr
+
+
+def test_a_lost_device_does_not_keep_the_records_of_another(
+    site: Path, socket_folder: Path, tmp_path: Path
+) -> None:
+    """Two emuds, one of which dies and is not reset."""
+    first, second = socket_folder / "a", socket_folder / "b"
+    both = socket_folder / "both"
+    for folder in (first, second, both):
+        folder.mkdir()
+    text = (
+        "import os, signal, time\nimport emu_runtime as emu\n"
+        "dying, living = emu.Device(0), emu.Device(1)\n"
+        f"module = emu.Module(1, {EMPTY!r})\n"
+        "dying.alloc(4096)\n"
+        "os.kill(dying.properties().emud_pid, signal.SIGKILL)\ntime.sleep(0.3)\n"
+        "for _ in range(100): module.launch((1, 1, 1), b'')\nliving.synchronize()\n"
+    )
+    with served(site, first), served(site, second):
+        (both / "emu0").symlink_to(first / "emu0")
+        (both / "emu1").symlink_to(second / "emu0")
+        done, data = trace(site, tmp_path, text, "--json", "program.py", devices=both)
+    assert done.ok, done.stderr
+    assert sum(record["kind"] == 1 and record["device"] == 1 for record in data["records"]) == 100
+    assert data["dropped"] == 0
 
 
 @pytest.mark.parametrize(

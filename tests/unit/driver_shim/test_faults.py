@@ -39,10 +39,9 @@ Device.faults = cleared
 
 
 @pytest.fixture
-def node(native: Path, tmp_path: Path) -> Iterator[Path]:
+def node(native: Path, socket_folder: Path) -> Iterator[Path]:
     """The folder of a device node."""
-    folder = tmp_path / "node"
-    folder.mkdir()
+    folder = socket_folder
     emud = native / "emu_driver_shim" / "bin" / "emud"
     process = subprocess.Popen([str(emud), "--foreground", "--node", str(folder / "emu0")])
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from emu_runtime import diag, diag_device, diag_install, diag_instructions, diag_memory
-from emu_runtime.diagnosis import Figures, Finding, Outcome, Result, Step, run
+from emu_runtime.diagnosis import Figures, Finding, Outcome, Plan, Result, Step, run
 from emu_runtime.errors import DeviceLostError
 
 
@@ -183,3 +183,14 @@ def test_a_wrong_byte_is_named() -> None:
 
 def test_outcomes_are_three() -> None:
     assert [kind.value for kind in Outcome] == ["passed", "failed", "not run"]
+
+
+def test_the_page_lists_the_steps_and_their_levels() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "diagnosis.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    listed = [(row[0], int(row[2])) for row in rows if len(row) == 3 and row[2].isdigit()]
+    by_level = [{step.name for step in diag_device.steps(Plan(level=level))} for level in (1, 2, 3)]
+    names = [step.name for step in (*diag_install.STEPS, *diag_device.steps(Plan(level=3)))]
+    first = {step.name for step in diag_install.STEPS} | by_level[0]
+    assert listed == [(name, 1 if name in first else 2) for name in names]
+    assert by_level[1] == by_level[2]

@@ -46,5 +46,5 @@ def test_delays_are_means() -> None:
 
 def test_a_reason_of_a_newer_device_is_its_number() -> None:
     assert figures.throttle_name(telemetry(throttle=1)) == "thermal"
-    assert figures.throttle_name(telemetry(throttle=7)) == "7"
+    assert figures.throttle_name(telemetry(throttle=7)) == "number_7"
     assert figures.pressure_name(telemetry(memory_pressure=2)) == "critical"

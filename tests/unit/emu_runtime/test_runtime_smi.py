@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
 import json
@@ -40,6 +41,16 @@ def test_columns_are_aligned_and_complete() -> None:
     assert "matrix 25, vector 0, memory 12, control 0, copy 0, waiting 38, idle 25 %" in spent
     assert rates == "emu:0: to device 4.0 GB/s, from device -, on device -, programs 0.0 GB/s"
     assert "queued 2.0 us in the mean, 5.0 us at most (on the host 25.0 and 70.0)" in queued
+
+
+def test_only_readings_of_the_same_emud_are_compared() -> None:
+    """A new one counts from its start: shares and rates of the difference would be negative."""
+    again = dataclasses.replace(PROPERTIES, emud_pid=PROPERTIES.emud_pid + 1)
+    last = [Reading(index, PROPERTIES, WORKED, None, MODES) for index in range(3)]
+    lost = Reading(2, None, None, DeviceLostError("emud is gone"))
+    now = [last[0], Reading(1, again, telemetry(), None, MODES), lost]
+    assert smi.comparable(last, now) == {0: WORKED}
+    assert smi.comparable(now, last) == {0: WORKED}
 
 
 def test_a_device_that_did_nothing_has_no_shares() -> None:
