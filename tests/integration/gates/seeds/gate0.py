@@ -122,6 +122,19 @@ def kept(*names: str) -> Seed:
     return seed
 
 
+def into_own(
+    original: Any, self: Any, kind: int, context: int = 0, object: int = 0, *words: int, **k: Any
+) -> Any:
+    """A request about an object of another's context is let into one: the client's first."""
+    from gate0_health import raw
+
+    own = self.__dict__.get("seed_own", context)
+    answer = original(self, kind, own if object else context, object, *words, **k)
+    if kind == raw.CONTEXT_CREATE:
+        self.__dict__.setdefault("seed_own", answer.value)
+    return answer
+
+
 NO_WAIT = "native.Queue.wait = lambda self, fence, value: None"
 
 
@@ -194,7 +207,10 @@ SEEDS: dict[str, Seed] = {
         + "    return alloc(self, size)\n"
         + "D.alloc = everything"
     ),
-    "gate0.isolation.handles": replace("gate0_health.raw.Queue.ends", lambda self: True),
+    "gate0.isolation.handles": both(
+        wrap("gate0_health.raw.Client.ask", into_own),
+        replace("gate0_health.raw.Queue.ends", lambda self: True),
+    ),
     "gate0.firmware.upgrade": replace("emu_driver_shim.driver.Device.reset", lambda self: None),
     "gate0.firmware.rollback": replace("emu_driver_shim.driver.Device.rollback", lambda self: None),
     "gate0.firmware.rollback_refused": replace(
