@@ -177,6 +177,8 @@ SEEDS: dict[str, Seed] = {
     "gate0.conversion.from_narrow": rewritten("cvt.trunc_sat.f8e4m3", "cvt.even_sat.f8e4m3"),
     "gate0.conversion.to_narrow": rewritten("cvt.even.f16.f64", "cvt.trunc.f16.f64"),
     "gate0.conversion.as_pytorch": rewritten("cvt.even.bf16", "cvt.trunc.bf16"),
+    "gate0.instruction.arithmetic": rewritten("sub.f64 ", "add.f64 "),
+    "gate0.instruction.selection": rewritten("sel.bf16 v3, p0, v1, v2", "sel.bf16 v3, p0, v2, v1"),
     "gate0.instruction.integer": rewritten("rem.i16 ", "div.i16 "),
     "gate0.instruction.philox": rewritten("philox.w3", "philox.w2"),
     "gate0.instruction.scan": rewritten("scanx.", "scan."),
