@@ -111,7 +111,7 @@ class Check:
         self.function = where[: -len(self.case) - 2] if callspec else where
         file, _, name = where.partition("::")
         given = ["--device", device]
-        if "configuration" in getattr(item, "fixturenames", ()):
+        if {"configuration", "every_configuration"} & set(getattr(item, "fixturenames", ())):
             given += ["--configurations", item.config.getoption("--configurations")]
         self.command = _command(item.config.rootpath / file, name, given)
         self.whole = _command(item.config.rootpath / file, self.function.partition("::")[2], given)

@@ -1,7 +1,8 @@
 """Gate 0 speaks to the device through the runtime's Python package, in each configuration.
 
 A check that uses `runtime`, `node` or `configuration` is run once for each of the configurations
-of `--configurations`, as a case of its own. PyTorch is an oracle here, and nothing else.
+of `--configurations`, as a case of its own; one that uses `every_configuration` sees to all of
+them itself. PyTorch is an oracle here, and nothing else.
 """
 
 from __future__ import annotations
@@ -34,23 +35,27 @@ def emulated(device: str) -> None:
 
 
 @pytest.fixture(scope="session")
+def every_configuration(request: pytest.FixtureRequest) -> list[Configuration]:
+    return configurations(str(request.config.getoption("--configurations")))
+
+
+@pytest.fixture(scope="session")
 def devices(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    every_configuration: list[Configuration], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Configuration]]:
     """A device for each configuration, all open in this process: device n is in the nth."""
     import emu_runtime
 
-    every = configurations(str(request.config.getoption("--configurations")))
     folder = tmp_path_factory.mktemp("devices")
     with ExitStack() as stack:
-        for number, one in enumerate(every):
+        for number, one in enumerate(every_configuration):
             stack.enter_context(served(folder, *one.options, number=number))
         # Opened for good: what later checks and their children find is as it was.
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("EMU_DEVICE_DIR", str(folder))
-            for number in range(len(every)):
+            for number in range(len(every_configuration)):
                 emu_runtime.Device(number).properties()
-        yield every
+        yield every_configuration
 
 
 @pytest.fixture

@@ -31,6 +31,10 @@ BITS: dict[str, type[Any]] = {
     **{f"i{bits}": numpy.dtype(f"i{bits // 8}").type for bits in (8, 16, 32, 64)},
 }
 """The element of each type's arrays."""
+MANTISSA = {"f32": 23, "f64": 52}
+"""Stored bits of it."""
+LEAST = {"f32": -149, "f64": -1074}
+"""The exponent of the least value, which is what all others are multiples of."""
 INTEGERS = ("i8", "i16", "i32", "i64", "u8")
 EDGES = {
     name: [info.min, info.min + 1, info.max, info.max - 1, info.max // 2, 0, 1, 2, 3, 7, 64]

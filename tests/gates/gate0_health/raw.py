@@ -79,6 +79,7 @@ class Client:
         object: int = 0,
         value: int = 0,
         size: int = 0,
+        *,
         fd: int | None = None,
     ) -> Answer:
         request = REQUEST.pack(kind, 0, context, object, value, size)
@@ -88,17 +89,9 @@ class Client:
         _, status, _, _, got, count, cause, _ = REPLY.unpack(data[: REPLY.size])
         return Answer(status, got, count, _text(cause), data[REPLY.size :], fds)
 
-    def value(
-        self,
-        kind: int,
-        context: int = 0,
-        object: int = 0,
-        value: int = 0,
-        size: int = 0,
-        fd: int | None = None,
-    ) -> int:
+    def value(self, kind: int, *words: int, fd: int | None = None) -> int:
         """Of an answer that has to be OK."""
-        answer = self.ask(kind, context, object, value, size, fd)
+        answer = self.ask(kind, *words, fd=fd)
         assert answer.status == OK, answer.cause
         return answer.value
 

@@ -2,7 +2,8 @@
 
 For each kind, and each scope at which the struck client may try to recover: it works again from
 the scope of the kind on, and not below. A second client works beside it, and is right all the
-time; it is told when the device or the host is lost with it.
+time; it is told when the device or the host is lost with it. The trials take the configurations in
+turn, each kind from one further on: all of them in every configuration would take too long.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 from child import Finished, run_python
 from gate0_health import programs
-from gate0_health.serving import Node, served
+from gate0_health.serving import Configuration, Node, served
 
 VICTIM = """
 import runpy, sys
@@ -66,11 +67,15 @@ print(struct.unpack("<Q", device.read(word, 8))[0])
 
 
 class Kind(NamedTuple):
-    """What is found of a fault: an error of this class, or figures of telemetry."""
+    """What is found of a fault: an error of this class, or figures of telemetry.
+
+    `figures` are what they have to be; those of `grows` are more than they were.
+    """
 
     scope: str
     error: str | None = None
     figures: Mapping[str, int] = MappingProxyType({})
+    grows: tuple[str, ...] = ()
 
 
 KINDS = {
@@ -81,7 +86,7 @@ KINDS = {
     "PAGE_FAULT": Kind("context", "PageFaultError"),
     "THERMAL_TRIP": Kind("device", "ThermalTripError", {"throttle": 3}),
     "FIRMWARE_CRASH": Kind("device", "FirmwareCrashError"),
-    "SLOW": Kind("command"),
+    "SLOW": Kind("command", grows=("throttled_ticks",)),
 }
 TOLD_OF_LOSS = (
     "ContextLostError",
@@ -98,6 +103,7 @@ def reaches(scope: str, other: str) -> bool:
 
 def was_detected(kind: Kind, told: dict[str, Any]) -> bool:
     figures = all(told[name] == figure for name, figure in kind.figures.items())
+    figures &= all(told[name] > 0 for name in kind.grows)
     if kind.error is None:
         return bool(told["event"]) and told["error"] is None and told["right"] and figures
     return told["error"] == kind.error and told["scope"] == kind.scope.upper() and figures
@@ -137,10 +143,13 @@ def beside_a_bystander(node: Node, act: Callable[[], None]) -> dict[str, Any]:
     return told
 
 
-def trial(folder: Path, name: str, command: int, scope: str) -> tuple[dict[str, Any], Any]:
+def trial(
+    folder: Path, configuration: Configuration, name: str, command: int, scope: str
+) -> tuple[dict[str, Any], Any]:
     """The victim's and the bystander's words."""
     told: dict[str, Any] = {}
-    with served(folder, "--launch-seconds", WATCHDOG_SECONDS) as node:
+    options = [*configuration.options, "--launch-seconds", WATCHDOG_SECONDS]
+    with served(folder, *options) as node:
 
         def act() -> None:
             words = (VICTIM_FILE, name, str(command), scope, programs.AFFINE)
@@ -153,7 +162,7 @@ def trial(folder: Path, name: str, command: int, scope: str) -> tuple[dict[str, 
 
         other = beside_a_bystander(node, act)
     if scope == "host":
-        with served(folder, "--launch-seconds", WATCHDOG_SECONDS) as again:
+        with served(folder, *options) as again:
             user = run_python(USER, programs.AFFINE, env=again.env)
         told["works"] = user.stdout == "4\n"
     return told, other
@@ -161,15 +170,23 @@ def trial(folder: Path, name: str, command: int, scope: str) -> tuple[dict[str, 
 
 @pytest.mark.check("gate0.fault.injected", obligations=["G0", "Q8", "R2"], kind="focused test")
 @pytest.mark.parametrize("name", KINDS)
-def test_injected(name: str, tmp_path: Path, detail: Callable[..., None]) -> None:
+def test_injected(
+    name: str,
+    every_configuration: list[Configuration],
+    tmp_path: Path,
+    detail: Callable[..., None],
+) -> None:
     """A fault goes unseen, is blamed on another's command, or costs more or less than it says."""
     kind = KINDS[name]
     draw = random.Random(f"{SEED} {name}")
     counts = dict.fromkeys(("detected", "blamed", "recovered", "others"), 0)
+    tried: dict[str, str] = {}
     wrong: list[Any] = []
-    for scope in SCOPES:
+    for turn, scope in enumerate(SCOPES, list(KINDS).index(name)):
+        configuration = every_configuration[turn % len(every_configuration)]
+        tried[scope] = str(configuration)
         command = draw.randint(1, MOST_COMMAND)
-        told, other = trial(tmp_path, name, command, scope)
+        told, other = trial(tmp_path, configuration, name, command, scope)
         lost = reaches(kind.scope, "device") or reaches(scope, "device")
         good = other["right"] and other["steps"] > 0
         seen = {
@@ -181,7 +198,6 @@ def test_injected(name: str, tmp_path: Path, detail: Callable[..., None]) -> Non
         for what, holds in seen.items():
             counts[what] += holds
         if not all(seen.values()):
-            wrong.append([scope, seen, told, other])
-    detail(seed=SEED, scope=kind.scope, scopes_tried=len(SCOPES), **counts)
+            wrong.append([scope, tried[scope], seen, told, other])
+    detail(seed=SEED, scope=kind.scope, scopes_tried=len(SCOPES), configurations=tried, **counts)
     assert not wrong, wrong
-    assert set(counts.values()) == {len(SCOPES)}

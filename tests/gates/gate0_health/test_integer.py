@@ -75,6 +75,53 @@ def test_integer(runtime: emu_runtime.Device, detail: Callable[..., None]) -> No
     assert not wrong
 
 
+# Arguments: the number of lanes, what chooses, two arrays of values, the result.
+SELECT = """
+.program select
+.lanes 4096
+.args 40
+arg.i64 s0, 0
+arg.i64 s1, 8
+arg.i64 s2, 16
+arg.i64 s3, 24
+arg.i64 s4, 32
+setvl s0, s0
+load.i8 v0, s1
+const.i8 s5, 0
+cmp.ne.i8 p0, v0, s5
+load.{type} v1, s2
+load.{type} v2, s3
+sel.{type} v3, p0, v1, v2
+store.{type} v3, s4
+exit
+"""
+LANES_CHOSEN = 4096
+
+
+@pytest.mark.check(
+    "gate0.instruction.selection", obligations=["G0", "N2", "R1"], kind="focused test"
+)
+def test_selection(runtime: emu_runtime.Device, detail: Callable[..., None]) -> None:
+    """A lane gets the value that was not chosen, or another one's, or a NaN loses its bits."""
+    generator = numpy.random.default_rng(SEED)
+    chosen = generator.integers(0, 2, LANES_CHOSEN, dtype=numpy.int8)
+    wrong, count = {}, 0
+    for type_, element in BITS.items():
+        size = numpy.dtype(element).itemsize
+        a, b = (
+            numpy.frombuffer(generator.bytes(size * LANES_CHOSEN), f"u{size}") for _ in range(2)
+        )
+        room = numpy.zeros_like(a)
+        text = SELECT.format(type=type_)
+        (got,) = run(runtime, text, [chosen, a, b], [room], count=LANES_CHOSEN)
+        count += got.size
+        if found := different(got, numpy.where(chosen != 0, a, b), chosen, a, b):
+            wrong[f"sel.{type_}"] = found
+    detail(seed=SEED, results=count, types=list(BITS), mismatching=wrong)
+    print(f"{count:,} selections of {len(BITS)} types")
+    assert not wrong
+
+
 # Random123, tests/kat_vectors, philox4x32 with 10 rounds: counter and key, words low first; result.
 VECTORS = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from gate0_health.partner import partners
 from gate0_health.serving import Configuration, Node, served
+from tolerances import tolerance
 
 CLIENTS = 4
 SHORT, LONG = "2000", "100000"  # steps of a launch, some ticks each
-TOLERANCE = 0.1
 LAUNCHES = 20
 PRIORITIES = (1, 0, -1, 0)
 KILLED_SECONDS = 5
@@ -40,7 +40,7 @@ def test_fair(node: Node, detail: Callable[..., None]) -> None:
     detail(shares=shares, ticks=end - begin, launches=[len(one) for one in ran])
     assert sum(shares) > 0.99, "the device is not used"
     for share in shares:
-        assert abs(share * CLIENTS - 1) < TOLERANCE
+        assert abs(share * CLIENTS - 1) < tolerance("fair_share").value
 
 
 @pytest.mark.check("gate0.queue.priority", obligations=["G0"], kind="focused test")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import mpmath
 import numpy
 import pytest
-from gate0_health.lanes import BITS, Array, apply
+from gate0_health.lanes import BITS, LEAST, MANTISSA, Array, apply
 from gate0_health.stated import BOUNDS
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ RANGES = {
 # of Floating-Point Arithmetic, 2nd edition, 10.2.2): where a short pi has no right digit left.
 HARD = {"f32": [16367173.0 * 2.0**72], "f64": [6381956970095103.0 * 2.0**797]}
 POINTS = 300
-MANTISSA = {"f32": 23, "f64": 52}
-LEAST = {"f32": -149, "f64": -1074}
 
 
 @cache

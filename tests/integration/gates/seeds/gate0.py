@@ -122,6 +122,19 @@ def kept(*names: str) -> Seed:
     return seed
 
 
+def into_own(
+    original: Any, self: Any, kind: int, context: int = 0, object: int = 0, *words: int, **k: Any
+) -> Any:
+    """A request about an object of another's context is let into one: the client's first."""
+    from gate0_health import raw
+
+    own = self.__dict__.get("seed_own", context)
+    answer = original(self, kind, own if object else context, object, *words, **k)
+    if kind == raw.CONTEXT_CREATE:
+        self.__dict__.setdefault("seed_own", answer.value)
+    return answer
+
+
 NO_WAIT = "native.Queue.wait = lambda self, fence, value: None"
 
 
@@ -164,6 +177,8 @@ SEEDS: dict[str, Seed] = {
     "gate0.conversion.from_narrow": rewritten("cvt.trunc_sat.f8e4m3", "cvt.even_sat.f8e4m3"),
     "gate0.conversion.to_narrow": rewritten("cvt.even.f16.f64", "cvt.trunc.f16.f64"),
     "gate0.conversion.as_pytorch": rewritten("cvt.even.bf16", "cvt.trunc.bf16"),
+    "gate0.instruction.arithmetic": rewritten("sub.f64 ", "add.f64 "),
+    "gate0.instruction.selection": rewritten("sel.bf16 v3, p0, v1, v2", "sel.bf16 v3, p0, v2, v1"),
     "gate0.instruction.integer": rewritten("rem.i16 ", "div.i16 "),
     "gate0.instruction.philox": rewritten("philox.w3", "philox.w2"),
     "gate0.instruction.scan": rewritten("scanx.", "scan."),
@@ -194,7 +209,10 @@ SEEDS: dict[str, Seed] = {
         + "    return alloc(self, size)\n"
         + "D.alloc = everything"
     ),
-    "gate0.isolation.handles": replace("gate0_health.raw.Queue.ends", lambda self: True),
+    "gate0.isolation.handles": both(
+        wrap("gate0_health.raw.Client.ask", into_own),
+        replace("gate0_health.raw.Queue.ends", lambda self: True),
+    ),
     "gate0.firmware.upgrade": replace("emu_driver_shim.driver.Device.reset", lambda self: None),
     "gate0.firmware.rollback": replace("emu_driver_shim.driver.Device.rollback", lambda self: None),
     "gate0.firmware.rollback_refused": replace(
