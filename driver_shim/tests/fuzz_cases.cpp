@@ -262,8 +262,9 @@ class Attacker {
     RingHeader& header = own.queue.header();
     const uint64_t limit = monotonic_ns() + (may_wait ? kShort : kPatience);
     while (header.state.load() == 0 && header.head.load() < own.tail) {
-      if (monotonic_ns() > limit && may_wait) return false;
-      if (monotonic_ns() > limit) fail(__FILE__, __LINE__, "commands that never end: tail " + std::to_string(own.tail));
+      const bool late = monotonic_ns() > limit;
+      if (late && may_wait) return false;
+      if (late) fail(__FILE__, __LINE__, "commands that never end: tail " + std::to_string(own.tail));
       usleep(20);
     }
     const auto* words = static_cast<const uint64_t*>(own.host.get());
