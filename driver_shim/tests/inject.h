@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,15 +37,15 @@ inline std::vector<emu_fault> faults(const Setup& setup) {
   return out;
 }
 
-/* The last event that is about a command. */
-inline emu_event last_fault(const Setup& setup) {
+/* The last event that is about a command, or about one that ended so. */
+inline emu_event last_fault(const Setup& setup, std::optional<emu_status> status = {}) {
   std::vector<emu_event> events(1024);
   size_t count = 0;
   uint64_t dropped = 0;
   OK(api->event_read(setup.device, 0, events.data(), events.size(), &count, &dropped));
   emu_event found{};
   for (size_t i = 0; i < count; ++i) {
-    if (events[i].kind == EMU_EVENT_FAULT) found = events[i];
+    if (events[i].kind == EMU_EVENT_FAULT && (!status || events[i].status == *status)) found = events[i];
   }
   CHECK(found.kind == EMU_EVENT_FAULT);
   return found;

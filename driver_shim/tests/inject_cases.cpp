@@ -153,6 +153,18 @@ CASE(inject_slow_many_times) {
   CHECK(ticks() == once * 1'000'000);
 }
 
+/* Commands of the queue for copies, whose doorbells are to be lost, until one's was; `wait` ends when its command has. */
+template <typename Wait>
+static bool loses_a_doorbell(const Setup& setup, uint64_t address, const Wait& wait) {
+  const uint64_t before = faults(setup)[0].struck;
+  for (int i = 0; i < 200; ++i) {
+    usleep(10'000); // the engine sleeps, unless the host is busy
+    wait(fill(setup.copies, address, 1, 16));
+    if (faults(setup)[0].struck > before) return true;
+  }
+  return false;
+}
+
 CASE(inject_lost_doorbell) {
   const Served served;
   const Neighbour neighbour;
@@ -176,12 +188,12 @@ CASE(inject_lost_doorbell) {
     ++lost;
   }
   CHECK(lost == 3);
-  usleep(10'000);
-  const uint64_t polled = fill(setup.copies, address, 8, 16);
-  CHECK(eventually([&] { // by who polls
-    uint64_t value = 0;
-    OK(api->queue_completed(setup.copies, &value));
-    return value >= polled;
+  CHECK(loses_a_doorbell(setup, address, [&](uint64_t command) {
+    CHECK(eventually([&] { // by who polls
+      uint64_t value = 0;
+      OK(api->queue_completed(setup.copies, &value));
+      return value >= command;
+    }));
   }));
   usleep(10'000);
   fill(setup.copies, address, 8, 16);
@@ -206,26 +218,18 @@ CASE(inject_lost_doorbell_of_another_queue) {
   fault.queue = api->queue_id(setup.copies);
   fault.times = 0;
   inject(setup, fault);
-  const auto lost = [&](const auto& wait) {
-    for (uint64_t i = 0, before = faults(setup)[0].struck; i < 200; ++i) {
-      usleep(10'000); // the engine sleeps, unless the host is busy
-      wait(fill(setup.copies, address, 1, 16));
-      if (faults(setup)[0].struck > before) return true;
-    }
-    return false;
-  };
-  CHECK(lost([&](uint64_t command) {
+  CHECK(loses_a_doorbell(setup, address, [&](uint64_t command) {
     uint64_t sequence = 0;
     OK(api->queue_wait(setup.queue, setup.copies, command, &sequence));
     finish(setup.queue, sequence);
   }));
-  CHECK(lost([&](uint64_t command) {
+  CHECK(loses_a_doorbell(setup, address, [&](uint64_t command) {
     uint64_t sequence = 0;
     OK(api->queue_signal_fence(setup.copies, made, command, 0, nullptr));
     OK(api->queue_wait_fence(other.queue, imported, command, 0, &sequence));
     finish(other.queue, sequence);
   }));
-  CHECK(lost([&](uint64_t command) {
+  CHECK(loses_a_doorbell(setup, address, [&](uint64_t command) {
     OK(api->queue_signal_fence(setup.copies, made, command, 0, nullptr));
     OK(api->fence_synchronize(imported, command, 20'000'000'000));
   }));
