@@ -50,13 +50,6 @@ bool costs_others(uint32_t kind) {
          is(RequestKind::link_set_up);
 }
 
-Descriptor sealed_memory(const void* data, size_t bytes, size_t size) {
-  Descriptor fd(memfd_create("fuzz", MFD_ALLOW_SEALING | MFD_CLOEXEC));
-  CHECK(ftruncate(fd.get(), off_t(size)) == 0 && pwrite(fd.get(), data, bytes, 0) == ssize_t(bytes));
-  CHECK(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
-  return fd;
-}
-
 class Attacker {
  public:
   Attacker(uint64_t seed, const Told& told) : random_(seed), victim_(told.address.load()), canary_(told.canary.load()) {

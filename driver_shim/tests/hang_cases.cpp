@@ -8,8 +8,7 @@ CASE(inject_hang_loses_its_queue_only) {
   const Neighbour neighbour;
   Setup setup;
   const uint64_t address = setup.alloc(65536);
-  emu_queue* third = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &third));
+  emu_queue* third = setup.make_queue(EMU_QUEUE_COMPUTE);
   inject(setup, mine(EMU_FAULT_HANG));
   finish(setup.queue, fill(setup.queue, address, 1));
   emu_program* empty = empty_of(setup);
@@ -110,8 +109,7 @@ CASE(queue_reset_gives_up_what_runs_and_what_waits) {
 CASE(queue_reset_many_times) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
-  emu_queue* never = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &never));
+  emu_queue* never = setup.make_queue(EMU_QUEUE_COMPUTE);
   uint64_t first = 0;
   for (int i = 0; i < 200; ++i) { // more than are kept apart
     OK(api->queue_wait(setup.queue, never, 1, nullptr));

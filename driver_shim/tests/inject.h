@@ -51,13 +51,6 @@ inline emu_event last_fault(const Setup& setup, std::optional<emu_status> status
   return found;
 }
 
-inline emu_telemetry telemetry(const Setup& setup) {
-  emu_telemetry now{};
-  now.size = sizeof now;
-  OK(api->device_telemetry(setup.device, &now));
-  return now;
-}
-
 inline uint64_t fill(emu_queue* queue, uint64_t address, uint8_t value, uint64_t bytes = 65536) {
   uint64_t sequence = 0;
   OK(api->queue_fill(queue, address, value, bytes, 0, &sequence));

@@ -29,8 +29,7 @@ CASE(inject_page_fault) {
 CASE(inject_strikes_what_it_says) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
-  emu_queue* other = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &other));
+  emu_queue* other = setup.make_queue(EMU_QUEUE_COMPUTE);
   emu_fault fault = fault_of(EMU_FAULT_PAGE_FAULT);
   fault.queue = api->queue_id(other);
   inject(setup, fault);
@@ -101,39 +100,36 @@ CASE(inject_slow) {
   const uint64_t address = setup.alloc(1 << 20);
   emu_program* empty = empty_of(setup);
   const auto ticks = [&](const auto& work) {
-    const uint64_t before = telemetry(setup).busy_ticks;
+    const uint64_t before = telemetry(setup.device).busy_ticks;
     finish(setup.queue, work());
-    return telemetry(setup).busy_ticks - before;
+    return telemetry(setup.device).busy_ticks - before;
   };
   const auto launches = [&] { return launch(setup.queue, empty); };
   const auto fills = [&] { return fill(setup.queue, address, 1, 1 << 20); };
   emu_program* count = setup.program(kCount);
   const auto counts = [&] { // ticks of its arithmetic
     const int64_t steps = 1000;
-    const uint64_t before = telemetry(setup).spent_vector_ticks;
+    const uint64_t before = telemetry(setup.device).spent_vector_ticks;
     uint64_t sequence = 0;
     OK(api->queue_launch(setup.queue, count, kOneBlock, &steps, sizeof steps, 0, &sequence));
     finish(setup.queue, sequence);
-    return telemetry(setup).spent_vector_ticks - before;
+    return telemetry(setup.device).spent_vector_ticks - before;
   };
   const uint64_t launch_ticks = ticks(launches), fill_ticks = ticks(fills), count_ticks = counts();
   CHECK(count_ticks > 1000);
-  CHECK(telemetry(setup).throttle == EMU_THROTTLE_NONE);
+  CHECK(telemetry(setup.device).throttle == EMU_THROTTLE_NONE);
   emu_fault fault = fault_of(EMU_FAULT_SLOW);
   fault.factor = 7;
   fault.times = 0;
   const uint64_t number = inject(setup, fault);
-  CHECK(telemetry(setup).throttle == EMU_THROTTLE_FAULT);
+  CHECK(telemetry(setup.device).throttle == EMU_THROTTLE_FAULT);
   CHECK(ticks(launches) == 7 * launch_ticks && ticks(fills) == 7 * fill_ticks);
-  const emu_telemetry slow = telemetry(setup);
+  const emu_telemetry slow = telemetry(setup.device);
   CHECK(slow.throttled_ticks == 7 * (launch_ticks + fill_ticks));
   CHECK(counts() == 7 * count_ticks);
-  CHECK(slow.spent_matrix_ticks + slow.spent_vector_ticks + slow.spent_memory_ticks + slow.spent_control_ticks +
-            slow.spent_copy_ticks + slow.spent_waiting_ticks + slow.spent_idle_ticks ==
-        slow.device_ticks);
   SAYS(last_fault(setup).text, "makes commands slow");
   OK(api->fault_clear(setup.device, number));
-  CHECK(ticks(launches) == launch_ticks && telemetry(setup).throttle == EMU_THROTTLE_NONE);
+  CHECK(ticks(launches) == launch_ticks && telemetry(setup.device).throttle == EMU_THROTTLE_NONE);
 }
 
 /* Factors multiply, to a million, and the clock goes on whatever they are. */
@@ -141,9 +137,9 @@ CASE(inject_slow_many_times) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
   const auto ticks = [&] {
-    const uint64_t before = telemetry(setup).busy_ticks;
+    const uint64_t before = telemetry(setup.device).busy_ticks;
     finish(setup.queue, fill(setup.queue, address, 1));
-    return telemetry(setup).busy_ticks - before;
+    return telemetry(setup.device).busy_ticks - before;
   };
   const uint64_t once = ticks();
   emu_fault fault = fault_of(EMU_FAULT_SLOW);
@@ -153,7 +149,7 @@ CASE(inject_slow_many_times) {
   CHECK(ticks() == once * 1'000'000);
 }
 
-/* Commands of the queue for copies, whose doorbells are to be lost, until one's was; `wait` ends when its command has. */
+/* One of the doorbells of the queue for copies was lost, and `wait` came back, its command done. */
 template <typename Wait>
 static bool loses_a_doorbell(const Setup& setup, uint64_t address, const Wait& wait) {
   const uint64_t before = faults(setup)[0].struck;

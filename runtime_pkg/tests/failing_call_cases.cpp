@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -22,8 +21,10 @@
 
 namespace {
 
+using emu::test::descriptors;
 using emu::test::fail;
 using emu::test::FailingCalls;
+using emu::test::mappings;
 using emu::test::Served;
 
 const emurt_api* api = nullptr;
@@ -135,18 +136,6 @@ const std::vector<Step> kSteps = {
     {"device_reset", [](Life&) { return api->device_reset(0); }},
 };
 
-int64_t descriptors() {
-  const std::filesystem::directory_iterator all("/proc/self/fd");
-  return std::distance(begin(all), end(all));
-}
-
-int64_t mappings() {
-  std::ifstream file("/proc/self/maps");
-  int64_t count = 0;
-  for (std::string line; std::getline(file, line);) count += line.find("/memfd:emu-") != std::string::npos ? 1 : 0;
-  return count;
-}
-
 std::string failed_call;
 
 // One life in which call `number` of step `failing` fails. False: the step makes fewer.
@@ -167,24 +156,25 @@ bool live(size_t failing, uint64_t number) {
     }
     const std::string trace = std::string(step.name) + ", call " + std::to_string(number) + ", " + calls->failed +
                               (index == failing ? ", fails: " : ", is not to fail: ");
+    const auto wrong = [&](const std::string& what) { fail(__FILE__, __LINE__, trace + what); };
     if (status != EMURT_OK) {
       const std::string name = calls->failed;
       const bool fits = status == EMU_ERROR_HOST || status == EMU_ERROR_OUT_OF_MEMORY ||
                         (status == EMU_ERROR_DEVICE_LOST && name == "recvmsg") ||
                         (status == EMU_ERROR_NO_DEVICE && name == "connect");
-      if (index != failing || !failed || !fits || cause().empty()) fail(__FILE__, __LINE__, trace + "got " + told(status));
+      if (index != failing || !failed || !fits || cause().empty()) wrong("got " + told(status));
       if (status == EMU_ERROR_DEVICE_LOST) {
         const int32_t given_back[] = {api->device_reset(0),  // what there is: a call about nothing opens the device
                                       life.address == 0 ? EMURT_OK : api->memory_free(0, life.address),
                                       life.pinned == nullptr ? EMURT_OK : api->host_free(life.pinned)};
         for (const int32_t each : given_back) {
-          if (each != EMURT_OK) fail(__FILE__, __LINE__, trace + "what is given back then, got " + told(each));
+          if (each != EMURT_OK) wrong("what is given back then, got " + told(each));
         }
         break;
       }
-      if (const int32_t again = step.run(life); again != EMURT_OK) fail(__FILE__, __LINE__, trace + "asked again, got " + told(again));
+      if (const int32_t again = step.run(life); again != EMURT_OK) wrong("asked again, got " + told(again));
     }
-    if (strcmp(step.name, "copy to pageable") == 0 && life.word != kSaid) fail(__FILE__, __LINE__, trace + "another word was read");
+    if (strcmp(step.name, "copy to pageable") == 0 && life.word != kSaid) wrong("another word was read");
   }
   return failed;
 }
@@ -197,13 +187,17 @@ void nothing_is_left(size_t step, uint64_t number) {
   const std::string trace =
       std::string(kSteps[step].name) + ", call " + std::to_string(number) + ", " + failed_call + ": ";
   for (int grown = 0; calls->live > most; ++grown) {
-    if (grown == 3) fail(__FILE__, __LINE__, trace + "more allocations are left each time, " + std::to_string(calls->live) + " now");
+    if (grown == 3) {
+      fail(__FILE__, __LINE__, trace + "more allocations are left each time, " + std::to_string(calls->live) + " now");
+    }
     most = calls->live;
     live(step, number);
   }
-  if (descriptors() == descriptors_before && mappings() == 0) return;
-  fail(__FILE__, __LINE__, trace + "expected " + std::to_string(descriptors_before) + " descriptors and no mapping, got " +
-       std::to_string(descriptors()) + " and " + std::to_string(mappings()));
+  const int64_t open = descriptors("self"), mapped = mappings("self", "emu-");
+  if (open == descriptors_before && mapped == 0) return;
+  fail(__FILE__, __LINE__,
+       trace + "expected " + std::to_string(descriptors_before) + " descriptors and no mapping, got " +
+           std::to_string(open) + " and " + std::to_string(mapped));
 }
 
 void cases(const char* runtime, const char* driver) {
@@ -215,7 +209,7 @@ void cases(const char* runtime, const char* driver) {
   const auto get_api = reinterpret_cast<emurt_get_api_fn>(dlsym(library, "emurt_get_api"));
   api = get_api(EMURT_INTERFACE, driver, nullptr);
   live(kSteps.size(), 0);  // what is kept for ever is there now
-  descriptors_before = descriptors();
+  descriptors_before = descriptors("self");
   uint64_t all = 0;
   for (size_t step = 0; step < kSteps.size(); ++step) {
     uint64_t number = 1;
