@@ -1,7 +1,6 @@
 /* The N-th allocation of emud fails, for N = 1, 2, 3 and on, until a client's life goes by without: who asked is told,
  * what was asked for works when it is asked again, what gives back never fails, and nothing is left over. */
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 
@@ -169,19 +168,6 @@ void leave() {
   insist_on(RequestKind::queue_create, context, 0);
 }
 
-/* Memory of the device and of clients that a process maps. */
-uint64_t mapped(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/maps");
-  uint64_t count = 0;
-  for (std::string line; std::getline(file, line);) count += line.find("/memfd:emu-") != std::string::npos ? 1 : 0;
-  return count;
-}
-
-uint64_t descriptors(int pid) {
-  const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
-  return uint64_t(std::distance(begin(all), end(all)));
-}
-
 } // namespace
 
 CASE(allocation_failures) {
@@ -190,10 +176,11 @@ CASE(allocation_failures) {
   setenv(kAllocationsFile, path.c_str(), 1);
   Allocations& allocations = *map_allocations(path.c_str());
   const Served device({"--memory", std::to_string(kPages * kPage), "--threads", "2"});
-  const uint64_t descriptors_before = descriptors(device.pid());
+  const std::string emud = std::to_string(device.pid());
+  const int64_t descriptors_before = descriptors(emud);
   live(); // buffers that grow once have grown after it: what is there stays the same from one life to the next
   leave();
-  const auto is_idle = [&] { return descriptors(device.pid()) == descriptors_before && mapped(device.pid()) == 0; };
+  const auto is_idle = [&] { return descriptors(emud) == descriptors_before && mappings(emud, "emu-") == 0; };
   CHECK(eventually(is_idle));
   usleep(100'000); // what is freed after that is not seen from outside
   const int64_t live_before = allocations.live;
@@ -211,8 +198,8 @@ CASE(allocation_failures) {
       fail(__FILE__, __LINE__,
            trace + "expected as before " + std::to_string(live_before) + " allocations, " +
                std::to_string(descriptors_before) + " descriptors and no mapping, got " +
-               std::to_string(allocations.live) + ", " + std::to_string(descriptors(device.pid())) + " and " +
-               std::to_string(mapped(device.pid())));
+               std::to_string(allocations.live) + ", " + std::to_string(descriptors(emud)) + " and " +
+               std::to_string(mappings(emud, "emu-")));
     }
   }
   CHECK(number > 50); // they are counted

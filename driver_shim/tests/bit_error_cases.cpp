@@ -35,19 +35,19 @@ CASE(inject_bit_corrected) {
     if (way == 0) OK(api->queue_copy_from_device(setup.queue, host, address, 65536, 0, &command));
     else command = read_by_program(setup, address + 4096); // of the same page
     finish(setup.queue, command);
-    CHECK(telemetry(setup).ecc_corrected == uint64_t(way) + 1 && telemetry(setup).ecc_uncorrected == 0);
+    CHECK(telemetry(setup.device).ecc_corrected == uint64_t(way) + 1 && telemetry(setup.device).ecc_uncorrected == 0);
     CHECK(last_fault(setup).command == command && last_fault(setup).queue == api->queue_id(setup.queue));
     SAYS(last_fault(setup).text, "1 bit errors were corrected");
     setup.from_device(host, address, 65536);
     for (int i = 0; i < 65536; ++i) CHECK(host[i] == 0x5a);
-    CHECK(telemetry(setup).ecc_corrected == uint64_t(way) + 1); // it was written back
+    CHECK(telemetry(setup.device).ecc_corrected == uint64_t(way) + 1); // it was written back
     if (way == 0) continue;
     emu_fault fault = fault_of(EMU_FAULT_BIT_CORRECTED); // two more in the page, beside the one that is no more
     fault.address = address + 7;
     inject(setup, fault);
     inject(setup, fault);
     setup.from_device(host, address + 100, 8);
-    CHECK(telemetry(setup).ecc_corrected == 4);
+    CHECK(telemetry(setup.device).ecc_corrected == 4);
   }
   for (const emu_fault& fault : faults(setup)) CHECK(fault.struck == 1);
   CHECK(faults(setup).size() == 4);
@@ -69,7 +69,7 @@ CASE(inject_bit_uncorrected) {
     CHECK(last_error().scope == EMU_SCOPE_CONTEXT && last_error().command == command);
     CHECK(last_error().address == address + 100);
     for (int i = 0; i < 3 * 65536; ++i) CHECK(host[i] == 0); // nothing of the copy
-    CHECK(telemetry(setup).ecc_uncorrected == ++found && telemetry(setup).ecc_corrected == 0);
+    CHECK(telemetry(setup.device).ecc_uncorrected == ++found && telemetry(setup.device).ecc_corrected == 0);
     CHECK(last_fault(setup).status == EMU_ERROR_MEMORY_ERROR && last_fault(setup).command == command);
     CHECK(faults(setup).back().struck == 1);
   };
@@ -103,7 +103,7 @@ CASE(inject_bit_that_nobody_reads) {
   OK(api->fault_clear(setup.device, 0));
   setup.from_device(host, cleared, 65536);
   for (int i = 0; i < 65536; ++i) CHECK(host[i] == 9);
-  CHECK(telemetry(setup).ecc_uncorrected == 0 && telemetry(setup).ecc_corrected == 0);
+  CHECK(telemetry(setup.device).ecc_uncorrected == 0 && telemetry(setup.device).ecc_corrected == 0);
   emu_fault fault = fault_of(EMU_FAULT_BIT_CORRECTED);
   fault.address = freed;
   uint64_t number = 0;
@@ -131,7 +131,7 @@ CASE(inject_bit_found_and_overwritten) {
   auto* host = setup.pinned<uint8_t>(65536);
   setup.from_device(host, address, 65536);
   for (int i = 0; i < 65536; ++i) CHECK(host[i] == 7);
-  CHECK(telemetry(setup).ecc_uncorrected == 1 && telemetry(setup).ecc_corrected == 1);
+  CHECK(telemetry(setup.device).ecc_uncorrected == 1 && telemetry(setup.device).ecc_corrected == 1);
 }
 
 /* Those of a context that is gone are too. */

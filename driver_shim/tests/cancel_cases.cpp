@@ -43,8 +43,7 @@ uint8_t byte_at(const Setup& setup, uint64_t address) {
 CASE(cancel_from) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
-  emu_queue* never = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &never));
+  emu_queue* never = setup.make_queue(EMU_QUEUE_COMPUTE);
   OK(api->activity_enable(setup.context, 1));
   OK(api->queue_fill(setup.queue, address, 1, 1, 0, nullptr));
   OK(api->queue_synchronize(setup.queue, 1, kSoon));
@@ -74,8 +73,7 @@ CASE(cancel_from) {
 CASE(cancel_a_wait) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
-  emu_queue* never = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &never));
+  emu_queue* never = setup.make_queue(EMU_QUEUE_COMPUTE);
   OK(api->queue_wait(setup.queue, never, 1, nullptr));
   OK(api->queue_wait(setup.copies, setup.queue, 1, nullptr));
   OK(api->queue_fill(setup.copies, address, 9, 1, 0, nullptr));
@@ -160,8 +158,7 @@ CASE(copy_onto_itself) {
 CASE(cancel_makes_room) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
-  emu_queue* never = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &never));
+  emu_queue* never = setup.make_queue(EMU_QUEUE_COMPUTE);
   OK(api->queue_wait(setup.queue, never, 1, nullptr));
   std::atomic<uint64_t> submitted{1};
   std::thread producer([&] {
@@ -180,8 +177,7 @@ CASE(cancel_makes_room) {
 CASE(cancel_is_bounded) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
-  emu_queue* never = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &never));
+  emu_queue* never = setup.make_queue(EMU_QUEUE_COMPUTE);
   OK(api->queue_wait(setup.queue, never, 1, nullptr));
   uint64_t sequence = 0, first = 0;
   for (int i = 0; i < 16; ++i) { // every other command, each a range of its own

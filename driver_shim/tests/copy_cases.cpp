@@ -60,9 +60,7 @@ CASE(copy_needs_pinned_memory) {
 
 CASE(timestamps_and_telemetry) {
   Setup setup;
-  emu_telemetry before{};
-  before.size = sizeof before;
-  OK(api->device_telemetry(setup.device, &before));
+  const emu_telemetry before = telemetry(setup.device);
   auto* stamps = setup.pinned<emu_timestamp>(2);
   const uint64_t address = setup.alloc(1 << 20);
   emu_program* empty = setup.program(kEmpty);
@@ -77,9 +75,7 @@ CASE(timestamps_and_telemetry) {
   const uint64_t fill = 1000 + (1 << 20) / 32;
   CHECK(ticks >= fill + 2000 && ticks < fill + 2100);
   CHECK(stamps[1].nanoseconds > stamps[0].nanoseconds);
-  emu_telemetry after{};
-  after.size = sizeof after;
-  OK(api->device_telemetry(setup.device, &after));
+  const emu_telemetry after = telemetry(setup.device);
   CHECK(after.commands == before.commands + 4);
   CHECK(after.launches == before.launches + 1);
   CHECK(after.device_ticks == before.device_ticks + ticks);

@@ -37,17 +37,14 @@ void loses_the_device(emu_fault_kind kind, emu_status status) {
   REFUSED(status, api->context_create(setup.device, &context));
   SAYS(last_error().mend, "reset the device");
   if (kind == EMU_FAULT_THERMAL_TRIP) {
-    CHECK(telemetry(setup).throttle == EMU_THROTTLE_TRIP && telemetry(setup).temperature_celsius >= 104);
+    CHECK(telemetry(setup.device).throttle == EMU_THROTTLE_TRIP && telemetry(setup.device).temperature_celsius >= 104);
   }
   CHECK(neighbour.wait() == 0);
-  const uint64_t before = telemetry(setup).device_ticks;
+  const uint64_t before = telemetry(setup.device).device_ticks;
   OK(api->device_reset(setup.device));
-  const emu_telemetry after = telemetry(setup);
+  const emu_telemetry after = telemetry(setup.device);
   CHECK(after.throttle == EMU_THROTTLE_NONE && after.temperature_celsius <= 80);
   CHECK((after.device_ticks - before > 1'000'000'000) == (kind == EMU_FAULT_THERMAL_TRIP)); // it took its time to cool
-  CHECK(after.spent_matrix_ticks + after.spent_vector_ticks + after.spent_memory_ticks + after.spent_control_ticks +
-            after.spent_copy_ticks + after.spent_waiting_ticks + after.spent_idle_ticks ==
-        after.device_ticks);
   const Setup again;
   works(again, again.queue, again.alloc(65536), 8);
 }

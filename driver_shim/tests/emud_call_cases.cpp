@@ -1,10 +1,12 @@
 /* The N-th call that emud makes of its host fails, for N = 1, 2, 3 and on, until a client's life goes by without:
  * messages, descriptors, mappings, waits. The client is told or never notices, others are served, and nothing is
  * left. */
+#include <unistd.h>
+
+#include <fstream>
+
 #include "allocations.h"
 #include "life.h"
-
-#include <unistd.h>
 
 using namespace emu::test;
 

@@ -38,9 +38,7 @@ void wait_until_it_runs(const Setup& setup) {
 emu_telemetry telemetry() {
   emu_device* device = nullptr;
   OK(api->device_open(0, &device));
-  emu_telemetry now{};
-  now.size = sizeof now;
-  OK(api->device_telemetry(device, &now));
+  const emu_telemetry now = emu::test::telemetry(device);
   api->device_close(device);
   return now;
 }

@@ -1,13 +1,10 @@
 /* Cases about errata: what a stepping does wrong shows, and the workaround of the library is needed and enough. */
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstddef>
 
-#include "raw.h"
-#include "ring.h"
+#include "raw_queue.h"
 
 using namespace emu;
 using namespace emu::test;
@@ -48,38 +45,23 @@ uint32_t stored_raw(uint32_t interface_version, uint64_t length) {
   const Descriptor socket = connect_raw();
   const int s = socket.get();
   CHECK(shake(s, kHelloMagic, interface_version).status == EMU_OK);
-  const uint64_t context = ask(s, RequestKind::context_create).reply.value;
-  const auto memfd = [](const void* data, size_t bytes) {
-    Descriptor fd(memfd_create("raw", MFD_ALLOW_SEALING));
-    CHECK(ftruncate(fd.get(), 4096) == 0 && pwrite(fd.get(), data, bytes, 0) == ssize_t(bytes));
-    CHECK(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
-    return fd;
-  };
-  const Descriptor text = memfd(binary.data, binary.bytes);
-  const RawReply loaded = ask(s, RequestKind::program_load, context, 0, 0, binary.bytes, text.get());
+  RawQueue queue(s);
+  const Descriptor text = sealed_memory(binary.data, binary.bytes, 4096);
+  const RawReply loaded = ask(s, RequestKind::program_load, queue.context, 0, 0, binary.bytes, text.get());
   CHECK(loaded.reply.status == EMU_OK && loaded.reply.count == kArguments);
   api->buffer_release(&binary);
-  const uint64_t address = ask(s, RequestKind::memory_alloc, context, 0, 0, 65536).reply.value;
+  const uint64_t address = ask(s, RequestKind::memory_alloc, queue.context, 0, 0, 65536).reply.value;
   const uint32_t before = 0;
-  const Descriptor pinned = memfd(&before, sizeof before);
-  const uint64_t buffer = ask(s, RequestKind::host_register, context, 0, 0, 4096, pinned.get()).reply.value;
-  const RawReply made = ask(s, RequestKind::queue_create, context, EMU_QUEUE_COMPUTE);
-  CHECK(made.reply.status == EMU_OK);
-  const size_t bytes = kRingDataOffset + made.reply.count;
-  const Mapping ring(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made.fds[0].get(), 0), bytes);
-  CHECK(bool(ring));
-  auto& header = *static_cast<RingHeader*>(ring.get());
-  auto* const data = static_cast<std::byte*>(ring.get()) + kRingDataOffset;
-  Command launch{uint32_t(CommandKind::launch), 128, 0, loaded.reply.value, 0, 0, length, {1, 1, 1}, 0};
-  std::memcpy(data, &launch, sizeof launch);
+  const Descriptor pinned = sealed_memory(&before, sizeof before, 4096);
+  const uint64_t buffer = ask(s, RequestKind::host_register, queue.context, 0, 0, 4096, pinned.get()).reply.value;
+  const Command launch{uint32_t(CommandKind::launch), 128, 0, loaded.reply.value, 0, 0, length, {1, 1, 1}, 0};
+  const Command copy{uint32_t(CommandKind::copy_from_device), 64, 0, buffer, address, 0, 4, {}, 0};
   const auto arguments = arguments_for(address);
-  std::memcpy(data + 64, arguments.data(), arguments.size());
-  Command copy{uint32_t(CommandKind::copy_from_device), 64, 0, buffer, address, 0, 4, {}, 0};
-  std::memcpy(data + 128, &copy, sizeof copy);
-  header.tail.store(192);
-  const uint64_t one = 1;
-  CHECK(write(made.fds[1].get(), &one, sizeof one) == sizeof one);
-  CHECK(eventually([&] { return header.completed.load() == 2; }));
+  std::memcpy(queue.data(), &launch, sizeof launch);
+  std::memcpy(queue.data() + 64, arguments.data(), arguments.size());
+  std::memcpy(queue.data() + 128, &copy, sizeof copy);
+  queue.submit(192);
+  CHECK(eventually([&] { return queue.header().completed.load() == 2; }));
   uint32_t value = 0;
   CHECK(pread(pinned.get(), &value, sizeof value, 0) == sizeof value);
   return value;

@@ -49,9 +49,7 @@ CASE(event_kinds) {
   uint64_t sequence = 0;
   OK(api->queue_launch(setup.queue, setup.program(kEmpty), kOneBlock, nullptr, 0, 0, &sequence));
   OK(api->queue_synchronize(setup.queue, sequence, UINT64_MAX));
-  emu_telemetry telemetry{};
-  telemetry.size = sizeof telemetry;
-  OK(api->device_telemetry(setup.device, &telemetry));
+  const emu_telemetry now = telemetry(setup.device);
   OK(install(setup.device, make_image("1.1.0", 1)));
   REFUSED(EMU_ERROR_BAD_FIRMWARE, api->firmware_rollback(setup.device));
   OK(api->firmware_activate(setup.device));
@@ -60,7 +58,7 @@ CASE(event_kinds) {
   CHECK((kinds_of(events) == Kinds{EMU_EVENT_BOOT, EMU_EVENT_FIRMWARE_WRITTEN, EMU_EVENT_FIRMWARE_REFUSED,
                                    EMU_EVENT_FIRMWARE_ACTIVATED, EMU_EVENT_FIRMWARE_ROLLED_BACK}));
   CHECK(events[0].ticks == 0 && events[0].nanoseconds < before && events[1].nanoseconds > before);
-  CHECK(events[1].ticks == telemetry.device_ticks && telemetry.device_ticks > 0);
+  CHECK(events[1].ticks == now.device_ticks && now.device_ticks > 0);
   SAYS(events[0].text, "started 1.0.0 from slot 0");
   SAYS(events[1].text, "wrote 1.1.0 to slot 1");
   CHECK(events[2].status == EMU_ERROR_BAD_FIRMWARE);

@@ -2,11 +2,13 @@
  * without: allocations, messages, descriptors, mappings, waits for a fence. Who asked is told what it was, the step
  * works when it is asked again, and nothing is left over in the process or in emud. */
 #include <dlfcn.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "failing_calls.h"
 #include "life.h"
-
-#include <unistd.h>
 
 using namespace emu::test;
 

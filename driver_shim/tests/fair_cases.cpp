@@ -167,11 +167,7 @@ CASE(fair_to_who_came_first) {
   first_gate.open(1);
   emu_device* opened = nullptr;
   OK(api->device_open(0, &opened));
-  emu_telemetry now{};
-  do { // the first one has had a good deal
-    now.size = sizeof now;
-    OK(api->device_telemetry(opened, &now));
-  } while (now.launches < 300);
+  while (telemetry(opened).launches < 300) {} // the first one has had a good deal
   api->device_close(opened);
   holder_gate.open(1);
   CHECK(holder.line() == "held");

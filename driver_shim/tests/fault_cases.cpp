@@ -64,10 +64,7 @@ CASE(fault_spares_other_contexts) {
   REFUSED(EMU_ERROR_PAGE_FAULT, api->queue_synchronize(bad.queue, 1, UINT64_MAX));
   CHECK(last_error().address == address);
   OK(api->queue_synchronize(queue, sequence, UINT64_MAX));
-  emu_telemetry telemetry{};
-  telemetry.size = sizeof telemetry;
-  OK(api->device_telemetry(bad.device, &telemetry));
-  CHECK(telemetry.faults == 1);
+  CHECK(telemetry(bad.device).faults == 1);
   OK(api->context_destroy(context));
 }
 

@@ -261,8 +261,7 @@ CASE(fence_signal_is_given_up) {
   Setup setup;
   emu_context* other = nullptr;
   OK(api->context_create(setup.device, &other));
-  emu_queue *never = nullptr, *queue = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COPY, 0, &never));
+  emu_queue* never = setup.make_queue(EMU_QUEUE_COPY);
   emu_fence *lost = make(setup.context), *fine = make(setup.context), *cancelled = make(setup.context);
   emu_fence *waits = import(other, token_of(lost)), *goes_on = import(other, token_of(fine));
   // By a reset of the queue.
@@ -285,7 +284,7 @@ CASE(fence_signal_is_given_up) {
   OK(api->fence_synchronize(goes_on, 1, kSoon));
   // One that is cancelled is given.
   uint64_t first = 0;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &queue));
+  emu_queue* queue = setup.make_queue(EMU_QUEUE_COMPUTE);
   OK(api->queue_wait(queue, never, 2, nullptr));
   OK(api->queue_signal_fence(queue, cancelled, 1, 0, nullptr));
   OK(api->queue_cancel(queue, 1, 0, &first));
@@ -336,32 +335,21 @@ CASE(fence_waiter_is_killed) {
 /* Two devices: each has its clock, and a fence orders them. */
 CASE(fence_across_devices) {
   const Served served({"--devices", "2"});
-  Setup first;
-  emu_device* device = nullptr;
-  emu_context* context = nullptr;
-  emu_queue* queue = nullptr;
-  OK(api->device_open(1, &device));
-  OK(api->context_create(device, &context));
-  OK(api->queue_create(context, EMU_QUEUE_COMPUTE, 0, &queue));
+  const Setup first, second(1);
   emu_fence* fence = make(first.context);
-  emu_fence* there = import(context, token_of(fence));
-  const uint64_t here = first.alloc(1 << 20);
-  uint64_t address = 0, sequence = 0;
-  OK(api->memory_alloc(context, 65536, &address));
-  OK(api->queue_wait_fence(queue, there, 1, 0, nullptr));
-  OK(api->queue_fill(queue, address, 1, 32, 0, &sequence));
-  REFUSED(EMU_ERROR_TIMEOUT, api->queue_synchronize(queue, sequence, kMoment));
+  emu_fence* there = import(second.context, token_of(fence));
+  const uint64_t here = first.alloc(1 << 20), address = second.alloc(65536);
+  uint64_t sequence = 0;
+  OK(api->queue_wait_fence(second.queue, there, 1, 0, nullptr));
+  OK(api->queue_fill(second.queue, address, 1, 32, 0, &sequence));
+  REFUSED(EMU_ERROR_TIMEOUT, api->queue_synchronize(second.queue, sequence, kMoment));
   OK(api->queue_fill(first.queue, here, 1, 1 << 20, 0, nullptr)); // 33768 ticks
   OK(api->queue_signal_fence(first.queue, fence, 1, 0, nullptr));
-  OK(api->queue_synchronize(queue, sequence, kSoon));
+  OK(api->queue_synchronize(second.queue, sequence, kSoon));
   CHECK(ticks_of(first.context, first.queue) == 33768);
-  CHECK(ticks_of(context, queue) == 33768 + 1001);
-  emu_telemetry telemetry{};
-  telemetry.size = sizeof telemetry;
-  OK(api->device_telemetry(device, &telemetry));
-  CHECK(telemetry.spent_waiting_ticks == 33768 && telemetry.spent_copy_ticks == 1001);
-  OK(api->context_destroy(context));
-  api->device_close(device);
+  CHECK(ticks_of(second.context, second.queue) == 33768 + 1001);
+  const emu_telemetry now = telemetry(second.device);
+  CHECK(now.spent_waiting_ticks == 33768 && now.spent_copy_ticks == 1001);
 }
 
 /* Ping-pong between two processes' queues, so that every wake-up that is lost is a hang. */

@@ -1,11 +1,9 @@
 /* Clients that take all they can get: who asks is told why not, and the others are served. */
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <list>
 #include <vector>
@@ -18,11 +16,6 @@ using namespace emu;
 using namespace emu::test;
 
 namespace {
-
-uint64_t open_descriptors(int pid) {
-  const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
-  return uint64_t(std::distance(begin(all), end(all)));
-}
 
 /* Processor time of a process in seconds. */
 double worked(int pid) {
@@ -52,12 +45,6 @@ uint64_t until_refused(uint64_t most, const Ask& ask_once) {
     return count;
   }
   fail(__FILE__, __LINE__, "more than the quota was given");
-}
-
-Descriptor sealed(uint64_t bytes) {
-  Descriptor fd(memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  CHECK(ftruncate(fd.get(), off_t(bytes)) == 0 && fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
-  return fd;
 }
 
 Descriptor memfd_of(const std::string& text) {
@@ -98,7 +85,7 @@ CASE(greedy_quotas) {
   for (uint64_t i = 0; i < constants::kClientMappings / 2; ++i) {
     CHECK(request(RequestKind::memory_alloc, one, 1).status == EMU_OK);
   }
-  const Descriptor page = sealed(4096);
+  const Descriptor page = sealed_memory(nullptr, 0, 4096);
   CHECK(until_refused(constants::kClientMappings, [&] {
           return request(RequestKind::host_register, other, 4096, page.get());
         }) == constants::kClientMappings / 2);
@@ -109,7 +96,7 @@ CASE(greedy_quotas) {
   CHECK(ask(s, RequestKind::context_destroy, other).reply.status == EMU_OK);
 
   const uint64_t quarter = constants::kClientRegisteredBytes / 4;
-  const Descriptor sparse = sealed(quarter);
+  const Descriptor sparse = sealed_memory(nullptr, 0, quarter);
   CHECK(until_refused(5, [&] { return request(RequestKind::host_register, third, quarter, sparse.get()); }) == 4);
 
   const Descriptor small = memfd_of(kEmpty);
@@ -212,7 +199,7 @@ CASE(greedy_descriptors) {
   std::vector<Descriptor> held;
   held.push_back(greeted());
   {
-    const Limited few(device.pid(), RLIMIT_NOFILE, open_descriptors(device.pid()) + 8);
+    const Limited few(device.pid(), RLIMIT_NOFILE, uint64_t(descriptors(std::to_string(device.pid()))) + 8);
     Welcome last{};
     for (int i = 0; i < 64 && last.status == EMU_OK; ++i) {
       held.push_back(connect_raw());

@@ -8,8 +8,7 @@ CASE(inject_hang_loses_its_queue_only) {
   const Neighbour neighbour;
   Setup setup;
   const uint64_t address = setup.alloc(65536);
-  emu_queue* third = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &third));
+  emu_queue* third = setup.make_queue(EMU_QUEUE_COMPUTE);
   inject(setup, mine(EMU_FAULT_HANG));
   finish(setup.queue, fill(setup.queue, address, 1));
   emu_program* empty = empty_of(setup);
@@ -23,7 +22,8 @@ CASE(inject_hang_loses_its_queue_only) {
   CHECK(std::string(error.program) == "empty");
   SAYS(error.cause, "0.2 seconds");
   SAYS(error.mend, "reset the queue");
-  CHECK(last_fault(setup).command == hung || last_fault(setup).status == EMU_ERROR_QUEUE_LOST);
+  const emu_event told = last_fault(setup, EMU_ERROR_LAUNCH_TIMEOUT); // others' are told behind it
+  CHECK(told.command == hung && told.queue == error.queue && told.scope == EMU_SCOPE_QUEUE);
   // What was done before it is done, and what comes after it is refused.
   OK(api->queue_synchronize(setup.queue, hung - 1, 0));
   REFUSED(EMU_ERROR_QUEUE_LOST, api->queue_fill(setup.queue, address, 3, 1, 0, nullptr));
@@ -109,11 +109,15 @@ CASE(queue_reset_gives_up_what_runs_and_what_waits) {
 CASE(queue_reset_many_times) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
+  emu_queue* never = setup.make_queue(EMU_QUEUE_COMPUTE);
   uint64_t first = 0;
   for (int i = 0; i < 200; ++i) { // more than are kept apart
+    OK(api->queue_wait(setup.queue, never, 1, nullptr));
     const uint64_t one = fill(setup.queue, address, 1, 65536);
     if (first == 0) first = one;
     OK(api->queue_reset(setup.queue));
     works(setup, setup.queue, address, uint8_t(i));
   }
+  REFUSED(EMU_ERROR_QUEUE_LOST, api->queue_synchronize(setup.queue, first, 0));
+  CHECK(last_error().command == first);
 }

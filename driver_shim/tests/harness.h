@@ -56,18 +56,34 @@ inline void expect_text(const char* text, const std::string& part, const char* f
 #define REFUSED(status, call) ::emu::test::expect_status(call, status, #call, __FILE__, __LINE__)
 #define SAYS(text, part) ::emu::test::expect_text(text, part, __FILE__, __LINE__)
 
+inline emu_telemetry telemetry(emu_device* device) {
+  emu_telemetry now{};
+  now.size = sizeof now;
+  OK(api->device_telemetry(device, &now));
+  CHECK(now.size == sizeof now);
+  // In every reading.
+  const uint64_t worked = now.spent_matrix_ticks + now.spent_vector_ticks + now.spent_memory_ticks +
+                          now.spent_control_ticks + now.spent_copy_ticks;
+  CHECK(worked == now.busy_ticks);
+  CHECK(worked + now.spent_waiting_ticks + now.spent_idle_ticks == now.device_ticks);
+  CHECK(now.to_device_ticks + now.from_device_ticks + now.on_device_ticks == now.copy_ticks);
+  CHECK(now.queue_delay_most_ticks <= now.queue_delay_ticks && now.queue_delay_most_ns <= now.queue_delay_ns);
+  CHECK(now.memory_used_bytes <= now.memory_peak_bytes);
+  return now;
+}
+
 /* An open device with one context and a queue of each kind; closed again at the end. */
 struct Setup {
-  Setup() {
-    OK(api->device_open(0, &device));
+  explicit Setup(uint32_t index = 0) {
+    OK(api->device_open(index, &device));
     emu_device_info info{};
     info.size = sizeof info;
     OK(api->device_info(device, &info));
     emud = info.emud_pid;
     if (info.is_private != 0) note_emud(emud);
     OK(api->context_create(device, &context));
-    OK(api->queue_create(context, EMU_QUEUE_COMPUTE, 0, &queue));
-    OK(api->queue_create(context, EMU_QUEUE_COPY, 0, &copies));
+    queue = make_queue(EMU_QUEUE_COMPUTE);
+    copies = make_queue(EMU_QUEUE_COPY);
   }
   ~Setup() {
     OK(api->context_destroy(context));
@@ -79,6 +95,11 @@ struct Setup {
   emu_queue* copies = nullptr;
   int emud = 0; // its process
 
+  emu_queue* make_queue(emu_queue_kind kind, int32_t priority = 0) const {
+    emu_queue* made = nullptr;
+    OK(api->queue_create(context, kind, priority, &made));
+    return made;
+  }
   uint64_t alloc(uint64_t bytes) const {
     uint64_t address = 0;
     OK(api->memory_alloc(context, bytes, &address));

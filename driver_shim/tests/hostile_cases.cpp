@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "inject.h"
 #include "raw_queue.h"
 
 using namespace emu;
@@ -91,12 +92,10 @@ CASE(hostile_rings) {
 CASE(hostile_empty_ranges) {
   const Served device;
   const Setup setup, other;
-  emu_fault fault{};
-  fault.size = sizeof fault;
-  fault.kind = EMU_FAULT_PAGE_FAULT;
+  emu_fault fault = fault_of(EMU_FAULT_PAGE_FAULT);
   fault.queue = UINT32_MAX - 1; // no queue's
-  uint64_t number = 0, sequence = 0;
-  OK(api->fault_inject(setup.device, &fault, &number));
+  inject(setup, fault);
+  uint64_t sequence = 0;
   auto* const host = setup.pinned(16);
   for (const uint64_t address : {uint64_t(0), UINT64_MAX - 65535, UINT64_MAX}) {
     OK(api->queue_fill(setup.queue, address, 0, 0, 0, &sequence));
@@ -112,12 +111,7 @@ CASE(hostile_empty_ranges) {
 CASE(hostile_sizes) {
   const Served device;
   const Setup watcher;
-  const auto now = [&] {
-    emu_telemetry telemetry{};
-    telemetry.size = sizeof telemetry;
-    OK(api->device_telemetry(watcher.device, &telemetry));
-    return telemetry;
-  };
+  const auto now = [&] { return telemetry(watcher.device); };
   const uint64_t before = now().device_ticks;
   for (const uint64_t bytes : {UINT64_MAX - 31, uint64_t(1) << 63, uint64_t(1) << 40}) {
     const Setup setup;

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,25 +37,18 @@ inline std::vector<emu_fault> faults(const Setup& setup) {
   return out;
 }
 
-/* The last event that is about a command. */
-inline emu_event last_fault(const Setup& setup) {
+/* The last event that is about a command, or about one that ended so. */
+inline emu_event last_fault(const Setup& setup, std::optional<emu_status> status = {}) {
   std::vector<emu_event> events(1024);
   size_t count = 0;
   uint64_t dropped = 0;
   OK(api->event_read(setup.device, 0, events.data(), events.size(), &count, &dropped));
   emu_event found{};
   for (size_t i = 0; i < count; ++i) {
-    if (events[i].kind == EMU_EVENT_FAULT) found = events[i];
+    if (events[i].kind == EMU_EVENT_FAULT && (!status || events[i].status == *status)) found = events[i];
   }
   CHECK(found.kind == EMU_EVENT_FAULT);
   return found;
-}
-
-inline emu_telemetry telemetry(const Setup& setup) {
-  emu_telemetry now{};
-  now.size = sizeof now;
-  OK(api->device_telemetry(setup.device, &now));
-  return now;
 }
 
 inline uint64_t fill(emu_queue* queue, uint64_t address, uint8_t value, uint64_t bytes = 65536) {

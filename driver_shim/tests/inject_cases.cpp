@@ -29,8 +29,7 @@ CASE(inject_page_fault) {
 CASE(inject_strikes_what_it_says) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
-  emu_queue* other = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &other));
+  emu_queue* other = setup.make_queue(EMU_QUEUE_COMPUTE);
   emu_fault fault = fault_of(EMU_FAULT_PAGE_FAULT);
   fault.queue = api->queue_id(other);
   inject(setup, fault);
@@ -101,39 +100,36 @@ CASE(inject_slow) {
   const uint64_t address = setup.alloc(1 << 20);
   emu_program* empty = empty_of(setup);
   const auto ticks = [&](const auto& work) {
-    const uint64_t before = telemetry(setup).busy_ticks;
+    const uint64_t before = telemetry(setup.device).busy_ticks;
     finish(setup.queue, work());
-    return telemetry(setup).busy_ticks - before;
+    return telemetry(setup.device).busy_ticks - before;
   };
   const auto launches = [&] { return launch(setup.queue, empty); };
   const auto fills = [&] { return fill(setup.queue, address, 1, 1 << 20); };
   emu_program* count = setup.program(kCount);
   const auto counts = [&] { // ticks of its arithmetic
     const int64_t steps = 1000;
-    const uint64_t before = telemetry(setup).spent_vector_ticks;
+    const uint64_t before = telemetry(setup.device).spent_vector_ticks;
     uint64_t sequence = 0;
     OK(api->queue_launch(setup.queue, count, kOneBlock, &steps, sizeof steps, 0, &sequence));
     finish(setup.queue, sequence);
-    return telemetry(setup).spent_vector_ticks - before;
+    return telemetry(setup.device).spent_vector_ticks - before;
   };
   const uint64_t launch_ticks = ticks(launches), fill_ticks = ticks(fills), count_ticks = counts();
   CHECK(count_ticks > 1000);
-  CHECK(telemetry(setup).throttle == EMU_THROTTLE_NONE);
+  CHECK(telemetry(setup.device).throttle == EMU_THROTTLE_NONE);
   emu_fault fault = fault_of(EMU_FAULT_SLOW);
   fault.factor = 7;
   fault.times = 0;
   const uint64_t number = inject(setup, fault);
-  CHECK(telemetry(setup).throttle == EMU_THROTTLE_FAULT);
+  CHECK(telemetry(setup.device).throttle == EMU_THROTTLE_FAULT);
   CHECK(ticks(launches) == 7 * launch_ticks && ticks(fills) == 7 * fill_ticks);
-  const emu_telemetry slow = telemetry(setup);
+  const emu_telemetry slow = telemetry(setup.device);
   CHECK(slow.throttled_ticks == 7 * (launch_ticks + fill_ticks));
   CHECK(counts() == 7 * count_ticks);
-  CHECK(slow.spent_matrix_ticks + slow.spent_vector_ticks + slow.spent_memory_ticks + slow.spent_control_ticks +
-            slow.spent_copy_ticks + slow.spent_waiting_ticks + slow.spent_idle_ticks ==
-        slow.device_ticks);
   SAYS(last_fault(setup).text, "makes commands slow");
   OK(api->fault_clear(setup.device, number));
-  CHECK(ticks(launches) == launch_ticks && telemetry(setup).throttle == EMU_THROTTLE_NONE);
+  CHECK(ticks(launches) == launch_ticks && telemetry(setup.device).throttle == EMU_THROTTLE_NONE);
 }
 
 /* Factors multiply, to a million, and the clock goes on whatever they are. */
@@ -141,9 +137,9 @@ CASE(inject_slow_many_times) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
   const auto ticks = [&] {
-    const uint64_t before = telemetry(setup).busy_ticks;
+    const uint64_t before = telemetry(setup.device).busy_ticks;
     finish(setup.queue, fill(setup.queue, address, 1));
-    return telemetry(setup).busy_ticks - before;
+    return telemetry(setup.device).busy_ticks - before;
   };
   const uint64_t once = ticks();
   emu_fault fault = fault_of(EMU_FAULT_SLOW);
@@ -151,6 +147,18 @@ CASE(inject_slow_many_times) {
   fault.times = 0;
   for (int i = 0; i < 32; ++i) inject(setup, fault); // their product is 0 in 64 bits
   CHECK(ticks() == once * 1'000'000);
+}
+
+/* One of the doorbells of the queue for copies was lost, and `wait` came back, its command done. */
+template <typename Wait>
+static bool loses_a_doorbell(const Setup& setup, uint64_t address, const Wait& wait) {
+  const uint64_t before = faults(setup)[0].struck;
+  for (int i = 0; i < 200; ++i) {
+    usleep(10'000); // the engine sleeps, unless the host is busy
+    wait(fill(setup.copies, address, 1, 16));
+    if (faults(setup)[0].struck > before) return true;
+  }
+  return false;
 }
 
 CASE(inject_lost_doorbell) {
@@ -176,12 +184,12 @@ CASE(inject_lost_doorbell) {
     ++lost;
   }
   CHECK(lost == 3);
-  usleep(10'000);
-  const uint64_t polled = fill(setup.copies, address, 8, 16);
-  CHECK(eventually([&] { // by who polls
-    uint64_t value = 0;
-    OK(api->queue_completed(setup.copies, &value));
-    return value >= polled;
+  CHECK(loses_a_doorbell(setup, address, [&](uint64_t command) {
+    CHECK(eventually([&] { // by who polls
+      uint64_t value = 0;
+      OK(api->queue_completed(setup.copies, &value));
+      return value >= command;
+    }));
   }));
   usleep(10'000);
   fill(setup.copies, address, 8, 16);
@@ -206,26 +214,18 @@ CASE(inject_lost_doorbell_of_another_queue) {
   fault.queue = api->queue_id(setup.copies);
   fault.times = 0;
   inject(setup, fault);
-  const auto lost = [&](const auto& wait) {
-    for (uint64_t i = 0, before = faults(setup)[0].struck; i < 200; ++i) {
-      usleep(10'000); // the engine sleeps, unless the host is busy
-      wait(fill(setup.copies, address, 1, 16));
-      if (faults(setup)[0].struck > before) return true;
-    }
-    return false;
-  };
-  CHECK(lost([&](uint64_t command) {
+  CHECK(loses_a_doorbell(setup, address, [&](uint64_t command) {
     uint64_t sequence = 0;
     OK(api->queue_wait(setup.queue, setup.copies, command, &sequence));
     finish(setup.queue, sequence);
   }));
-  CHECK(lost([&](uint64_t command) {
+  CHECK(loses_a_doorbell(setup, address, [&](uint64_t command) {
     uint64_t sequence = 0;
     OK(api->queue_signal_fence(setup.copies, made, command, 0, nullptr));
     OK(api->queue_wait_fence(other.queue, imported, command, 0, &sequence));
     finish(other.queue, sequence);
   }));
-  CHECK(lost([&](uint64_t command) {
+  CHECK(loses_a_doorbell(setup, address, [&](uint64_t command) {
     OK(api->queue_signal_fence(setup.copies, made, command, 0, nullptr));
     OK(api->fence_synchronize(imported, command, 20'000'000'000));
   }));

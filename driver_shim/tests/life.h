@@ -2,8 +2,6 @@
 #ifndef EMU_TEST_LIFE_H
 #define EMU_TEST_LIFE_H
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -117,18 +115,6 @@ inline const std::vector<Step> kSteps = {
        return EMU_OK;
      }},
 };
-
-inline int64_t descriptors(const std::string& process) {
-  const std::filesystem::directory_iterator all("/proc/" + process + "/fd");
-  return std::distance(begin(all), end(all));
-}
-
-inline int64_t mappings(const std::string& process, const std::string& name) {
-  std::ifstream file("/proc/" + process + "/maps");
-  int64_t count = 0;
-  for (std::string line; std::getline(file, line);) count += line.find("/memfd:" + name) != std::string::npos ? 1 : 0;
-  return count;
-}
 
 } // namespace emu::test
 

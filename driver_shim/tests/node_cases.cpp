@@ -18,13 +18,6 @@ namespace {
 
 constexpr uid_t kNobody = 65534;
 
-emu_telemetry telemetry_of(const Setup& setup) {
-  emu_telemetry telemetry{};
-  telemetry.size = sizeof telemetry;
-  OK(api->device_telemetry(setup.device, &telemetry));
-  return telemetry;
-}
-
 /* A node as an emud that was killed leaves it. */
 void leave_stale_node() {
   const emu::Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
@@ -183,8 +176,8 @@ CASE(node_is_shared) {
   });
   CHECK(other.line() == "ready");
   Setup setup;
-  CHECK(telemetry_of(setup).contexts == 2);
-  CHECK(telemetry_of(setup).memory_used_bytes == 64 << 20);
+  CHECK(telemetry(setup.device).contexts == 2);
+  CHECK(telemetry(setup.device).memory_used_bytes == 64 << 20);
   // The other's bytes are nowhere in what this process gets: all the rest of the memory is zero.
   emu_memory_info info{};
   info.size = sizeof info;
@@ -199,8 +192,8 @@ CASE(node_is_shared) {
   // Killed, it gives everything back, and fresh memory is zero again.
   kill(other.pid(), SIGKILL);
   CHECK(WIFSIGNALED(other.wait()));
-  CHECK(eventually([&] { return telemetry_of(setup).contexts == 1; }));
-  CHECK(telemetry_of(setup).memory_used_bytes == 1 << 20);
+  CHECK(eventually([&] { return telemetry(setup.device).contexts == 1; }));
+  CHECK(telemetry(setup.device).memory_used_bytes == 1 << 20);
   OK(api->memory_alloc(setup.context, info.free_bytes, &none));
   for (uint64_t at = 0; at < 65 << 20; at += 1 << 20) {
     setup.from_device(host, none + at, 1 << 20);

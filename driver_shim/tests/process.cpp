@@ -88,6 +88,18 @@ bool is_running(int pid) {
   return at != std::string::npos && stat[at + 2] != 'Z';
 }
 
+int64_t descriptors(const std::string& process) {
+  const std::filesystem::directory_iterator all("/proc/" + process + "/fd");
+  return std::distance(begin(all), end(all));
+}
+
+int64_t mappings(const std::string& process, const std::string& name) {
+  std::ifstream file("/proc/" + process + "/maps");
+  int64_t count = 0;
+  for (std::string line; std::getline(file, line);) count += line.find("/memfd:" + name) != std::string::npos ? 1 : 0;
+  return count;
+}
+
 bool eventually(const std::function<bool()>& look, double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (!look()) {

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -53,6 +54,8 @@ class Client {
 };
 
 bool is_running(int pid); // one that ended and waits to be reaped does not
+int64_t descriptors(const std::string& process);                       // open ones; its id, or "self"
+int64_t mappings(const std::string& process, const std::string& name); // of memory files whose names begin so
 bool eventually(const std::function<bool()>& look, double seconds = 20);
 void note_emud(int pid);  // has to be gone when the case is over
 

@@ -15,8 +15,7 @@ namespace {
 /* A client that waits for ever, an emud that ends: told within a fraction of a second. */
 void emud_ends(int signal) {
   static Setup* const setup = new Setup; // never ended in order: the device is gone
-  emu_queue* never = nullptr;
-  OK(api->queue_create(setup->context, EMU_QUEUE_COMPUTE, 0, &never));
+  emu_queue* never = setup->make_queue(EMU_QUEUE_COMPUTE);
   uint64_t sequence = 0;
   OK(api->queue_wait(setup->queue, never, 1, &sequence));
   const int emud = setup->emud;

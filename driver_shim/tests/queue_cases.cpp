@@ -31,8 +31,7 @@ CASE(queue_wait_across) {
   const uint64_t address = setup.alloc(65536);
   auto* host = setup.pinned<int32_t>(64);
   emu_program* store = setup.program(kStore);
-  emu_queue* other = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 5, &other));
+  emu_queue* other = setup.make_queue(EMU_QUEUE_COMPUTE, 5);
   uint64_t copied = 0, stored = 0, gone = 0;
   for (int32_t round = 1; round <= 200; ++round) {
     // compute -> copy -> compute of another queue -> compute
@@ -71,8 +70,7 @@ CASE(queue_wait_before_submission) {
   // A queue that waits does not hold up its engine: the other queue of the same kind goes on.
   Setup setup;
   const uint64_t address = setup.alloc(65536);
-  emu_queue* other = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &other));
+  emu_queue* other = setup.make_queue(EMU_QUEUE_COMPUTE);
   OK(api->queue_wait(setup.queue, other, 3, nullptr));
   OK(api->queue_fill(setup.queue, address, 9, 1, 0, nullptr));
   REFUSED(EMU_ERROR_TIMEOUT, api->queue_synchronize(setup.queue, 2, 20'000'000));
@@ -100,8 +98,7 @@ CASE(queue_timeout) {
 CASE(queue_ring_full) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
-  emu_queue* other = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &other));
+  emu_queue* other = setup.make_queue(EMU_QUEUE_COMPUTE);
   constexpr uint64_t kMany = 40000; // of 64 bytes in a ring of 1 MiB
   std::atomic<uint64_t> submitted{0};
   OK(api->queue_wait(setup.queue, other, 1, nullptr));

@@ -2,6 +2,8 @@
 #ifndef EMU_TEST_RAW_H
 #define EMU_TEST_RAW_H
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -62,6 +64,14 @@ inline RawReply ask(int socket, RequestKind kind, uint64_t context = 0, uint64_t
   return exchange(socket, &request, sizeof request, &fd, fd >= 0 ? 1 : 0);
 }
 
+/* What may be pinned, or loaded as a program: `size` bytes that begin with `data`. */
+inline Descriptor sealed_memory(const void* data, size_t bytes, size_t size) {
+  Descriptor fd(memfd_create("sealed", MFD_ALLOW_SEALING | MFD_CLOEXEC));
+  CHECK(ftruncate(fd.get(), off_t(size)) == 0 && pwrite(fd.get(), data, bytes, 0) == ssize_t(bytes));
+  CHECK(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+  return fd;
+}
+
 /* A good client is served as if nothing had happened; `contexts` are open besides its own. */
 inline void emud_still_serves(uint32_t contexts = 0) {
   Setup setup;
@@ -72,15 +82,14 @@ inline void emud_still_serves(uint32_t contexts = 0) {
   *host = 0;
   setup.from_device(host, address, 4);
   CHECK(*host == 0xdecafbad);
-  emu_telemetry telemetry{};
-  telemetry.size = sizeof telemetry;
+  emu_telemetry now{};
   // Sessions of clients that left end a moment later.
   for (int i = 0; i < 1000; ++i) {
-    OK(api->device_telemetry(setup.device, &telemetry));
-    if (telemetry.contexts == contexts + 1) break;
+    now = telemetry(setup.device);
+    if (now.contexts == contexts + 1) break;
     usleep(10'000);
   }
-  CHECK(telemetry.contexts == contexts + 1 && telemetry.memory_used_bytes == 65536);
+  CHECK(now.contexts == contexts + 1 && now.memory_used_bytes == 65536);
 }
 
 } // namespace emu::test

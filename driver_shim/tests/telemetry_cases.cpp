@@ -20,24 +20,6 @@ const std::string kMixed =
 
 uint64_t copy_ticks(uint64_t bytes) { return 1000 + (bytes + 31) / 32; }
 
-emu_telemetry telemetry(emu_device* device) {
-  emu_telemetry now{};
-  now.size = sizeof now;
-  OK(api->device_telemetry(device, &now));
-  CHECK(now.size == sizeof now);
-  // In every reading.
-  CHECK(now.spent_matrix_ticks + now.spent_vector_ticks + now.spent_memory_ticks + now.spent_control_ticks +
-            now.spent_copy_ticks + now.spent_waiting_ticks + now.spent_idle_ticks ==
-        now.device_ticks);
-  CHECK(now.spent_matrix_ticks + now.spent_vector_ticks + now.spent_memory_ticks + now.spent_control_ticks +
-            now.spent_copy_ticks ==
-        now.busy_ticks);
-  CHECK(now.to_device_ticks + now.from_device_ticks + now.on_device_ticks == now.copy_ticks);
-  CHECK(now.queue_delay_most_ticks <= now.queue_delay_ticks && now.queue_delay_most_ns <= now.queue_delay_ns);
-  CHECK(now.memory_used_bytes <= now.memory_peak_bytes);
-  return now;
-}
-
 void synchronize(emu_queue* queue, uint64_t sequence) { OK(api->queue_synchronize(queue, sequence, UINT64_MAX)); }
 
 /* Device ticks of what `submit` puts into the compute queue. */
@@ -121,8 +103,7 @@ CASE(telemetry_of_queue_delay) {
   emu_program* empty = setup.program(kEmpty);
   const uint64_t launch = ticks_of(setup, empty);
   CHECK(telemetry(setup.device).queue_delay_ticks == 0); // in one queue nothing waits for another's work
-  emu_queue* other = nullptr;
-  OK(api->queue_create(setup.context, EMU_QUEUE_COMPUTE, 0, &other));
+  emu_queue* other = setup.make_queue(EMU_QUEUE_COMPUTE);
   const uint64_t address = setup.alloc(kMiB);
   uint64_t first = 0, second = 0;
   OK(api->queue_launch(other, empty, kOneBlock, nullptr, 0, 0, &second));

@@ -10,9 +10,7 @@ CASE(threads_launch) {
   // Two threads, 20,000 launches each, on one queue; every launch is counted once.
   Setup setup;
   emu_program* empty = setup.program(kEmpty);
-  emu_telemetry before{};
-  before.size = sizeof before;
-  OK(api->device_telemetry(setup.device, &before));
+  const emu_telemetry before = telemetry(setup.device);
   std::atomic<uint64_t> highest{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t) {
@@ -32,9 +30,7 @@ CASE(threads_launch) {
   for (std::thread& thread : threads) thread.join();
   CHECK(highest == 40000);
   OK(api->queue_synchronize(setup.queue, 40000, UINT64_MAX));
-  emu_telemetry after{};
-  after.size = sizeof after;
-  OK(api->device_telemetry(setup.device, &after));
+  const emu_telemetry after = telemetry(setup.device);
   CHECK(after.launches == before.launches + 40000);
 }
 

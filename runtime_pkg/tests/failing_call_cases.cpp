@@ -4,15 +4,12 @@
 // failing_call_cases LIBEMURT LIBEMUDRV, with failing_calls.so of the driver's tests preloaded, on an emud of its own.
 // Status 0: it held; 1: a line on standard error says what did not.
 #include <dlfcn.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,28 +17,27 @@
 #include "emu/driver.h"
 #include "emu/runtime.h"
 #include "failing_calls.h"
+#include "harness.h"
 
 namespace {
 
+using emu::test::descriptors;
+using emu::test::fail;
 using emu::test::FailingCalls;
+using emu::test::mappings;
+using emu::test::Served;
 
 const emurt_api* api = nullptr;
 FailingCalls* calls = nullptr;
 
-std::string folder;  // of the node
-
-[[noreturn]] void fail(const std::string& what) {
-  fprintf(stderr, "%s\n", what.c_str());
-  if (!folder.empty()) std::filesystem::remove_all(folder);
-  _exit(1);
-}
-
-std::string told(int32_t status) {
+std::string cause() {
   emurt_error error{};
   error.size = sizeof error;
   api->last_error(&error);
-  return std::string(api->status_name(status)) + " '" + error.cause + "'";
+  return error.cause;
 }
+
+std::string told(int32_t status) { return std::string(api->status_name(status)) + " '" + cause() + "'"; }
 
 const char* const kWrite =
     ".program write\n.lanes 64\n.args 16\n  arg.i64 s0, 0\n  arg.i32 s1, 8\n  sstore.i32 s1, s0\n  exit\n";
@@ -140,18 +136,6 @@ const std::vector<Step> kSteps = {
     {"device_reset", [](Life&) { return api->device_reset(0); }},
 };
 
-int64_t descriptors() {
-  const std::filesystem::directory_iterator all("/proc/self/fd");
-  return std::distance(begin(all), end(all));
-}
-
-int64_t mappings() {
-  std::ifstream file("/proc/self/maps");
-  int64_t count = 0;
-  for (std::string line; std::getline(file, line);) count += line.find("/memfd:emu-") != std::string::npos ? 1 : 0;
-  return count;
-}
-
 std::string failed_call;
 
 // One life in which call `number` of step `failing` fails. False: the step makes fewer.
@@ -172,24 +156,25 @@ bool live(size_t failing, uint64_t number) {
     }
     const std::string trace = std::string(step.name) + ", call " + std::to_string(number) + ", " + calls->failed +
                               (index == failing ? ", fails: " : ", is not to fail: ");
+    const auto wrong = [&](const std::string& what) { fail(__FILE__, __LINE__, trace + what); };
     if (status != EMURT_OK) {
       const std::string name = calls->failed;
       const bool fits = status == EMU_ERROR_HOST || status == EMU_ERROR_OUT_OF_MEMORY ||
                         (status == EMU_ERROR_DEVICE_LOST && name == "recvmsg") ||
                         (status == EMU_ERROR_NO_DEVICE && name == "connect");
-      if (index != failing || !failed || !fits) fail(trace + "got " + told(status));
+      if (index != failing || !failed || !fits || cause().empty()) wrong("got " + told(status));
       if (status == EMU_ERROR_DEVICE_LOST) {
         const int32_t given_back[] = {api->device_reset(0),  // what there is: a call about nothing opens the device
                                       life.address == 0 ? EMURT_OK : api->memory_free(0, life.address),
                                       life.pinned == nullptr ? EMURT_OK : api->host_free(life.pinned)};
         for (const int32_t each : given_back) {
-          if (each != EMURT_OK) fail(trace + "what is given back then, got " + told(each));
+          if (each != EMURT_OK) wrong("what is given back then, got " + told(each));
         }
         break;
       }
-      if (const int32_t again = step.run(life); again != EMURT_OK) fail(trace + "asked again, got " + told(again));
+      if (const int32_t again = step.run(life); again != EMURT_OK) wrong("asked again, got " + told(again));
     }
-    if (strcmp(step.name, "copy to pageable") == 0 && life.word != kSaid) fail(trace + "another word was read");
+    if (strcmp(step.name, "copy to pageable") == 0 && life.word != kSaid) wrong("another word was read");
   }
   return failed;
 }
@@ -202,31 +187,39 @@ void nothing_is_left(size_t step, uint64_t number) {
   const std::string trace =
       std::string(kSteps[step].name) + ", call " + std::to_string(number) + ", " + failed_call + ": ";
   for (int grown = 0; calls->live > most; ++grown) {
-    if (grown == 3) fail(trace + "more allocations are left each time, " + std::to_string(calls->live) + " now");
+    if (grown == 3) {
+      fail(__FILE__, __LINE__, trace + "more allocations are left each time, " + std::to_string(calls->live) + " now");
+    }
     most = calls->live;
     live(step, number);
   }
-  if (descriptors() == descriptors_before && mappings() == 0) return;
-  fail(trace + "expected " + std::to_string(descriptors_before) + " descriptors and no mapping, got " +
-       std::to_string(descriptors()) + " and " + std::to_string(mappings()));
+  const int64_t open = descriptors("self"), mapped = mappings("self", "emu-");
+  if (open == descriptors_before && mapped == 0) return;
+  fail(__FILE__, __LINE__,
+       trace + "expected " + std::to_string(descriptors_before) + " descriptors and no mapping, got " +
+           std::to_string(open) + " and " + std::to_string(mapped));
 }
 
-// emud of the driver on a node of its own; it ends with this process.
-void serve(const std::filesystem::path& driver) {
-  char made[] = "/tmp/emu-XXXXXX";
-  if (mkdtemp(made) == nullptr) fail("no folder for the node");
-  folder = made;
-  const std::string emud = driver.parent_path() / "../bin/emud", node = folder + "/emu0";
-  if (fork() == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    execl(emud.c_str(), emud.c_str(), "--foreground", "--node", node.c_str(), "--log", "/dev/null", nullptr);
-    _exit(127);
+void cases(const char* runtime, const char* driver) {
+  const Served device;
+  calls = static_cast<FailingCalls*>(dlsym(RTLD_DEFAULT, emu::test::kFailingCalls));
+  CHECK(calls != nullptr);  // failing_calls.so is preloaded
+  void* library = dlopen(runtime, RTLD_NOW);
+  if (library == nullptr) fail(__FILE__, __LINE__, dlerror());
+  const auto get_api = reinterpret_cast<emurt_get_api_fn>(dlsym(library, "emurt_get_api"));
+  api = get_api(EMURT_INTERFACE, driver, nullptr);
+  live(kSteps.size(), 0);  // what is kept for ever is there now
+  descriptors_before = descriptors("self");
+  uint64_t all = 0;
+  for (size_t step = 0; step < kSteps.size(); ++step) {
+    uint64_t number = 1;
+    for (; live(step, number); ++number) nothing_is_left(step, number);
+    nothing_is_left(step, number);
+    number -= 1;
+    printf("%s: %llu calls failed, one at a time\n", kSteps[step].name, static_cast<unsigned long long>(number));
+    all += number;
   }
-  for (int tries = 0; !std::filesystem::exists(node); ++tries) {
-    if (tries == 2000) fail(emud + " does not serve");
-    usleep(10'000);
-  }
-  setenv("EMU_DEVICE_DIR", folder.c_str(), 1);
+  CHECK(all > 100);  // they are counted
 }
 
 }  // namespace
@@ -237,25 +230,6 @@ int main(int count, char** words) {
     return 2;
   }
   unsetenv("LD_PRELOAD");  // emud's calls are its own
-  serve(words[2]);
-  calls = static_cast<FailingCalls*>(dlsym(RTLD_DEFAULT, emu::test::kFailingCalls));
-  void* library = dlopen(words[1], RTLD_NOW);
-  if (library == nullptr) fail(dlerror());
-  if (calls == nullptr) fail("failing_calls.so is not preloaded");
-  const auto get_api = reinterpret_cast<emurt_get_api_fn>(dlsym(library, "emurt_get_api"));
-  api = get_api(EMURT_INTERFACE, words[2], nullptr);
-  live(kSteps.size(), 0);  // what is kept for ever is there now
-  descriptors_before = descriptors();
-  uint64_t all = 0;
-  for (size_t step = 0; step < kSteps.size(); ++step) {
-    uint64_t number = 1;
-    for (; live(step, number); ++number) nothing_is_left(step, number);
-    nothing_is_left(step, number);
-    number -= 1;
-    printf("%s: %llu calls failed, one at a time\n", kSteps[step].name, static_cast<unsigned long long>(number));
-    all += number;
-  }
-  std::filesystem::remove_all(folder);
-  if (all <= 100) fail("they are not counted");
-  return 0;
+  const std::filesystem::path emud = std::filesystem::path(words[2]).parent_path() / "../bin/emud";
+  return emu::test::supervise(emud, [&] { cases(words[1], words[2]); });
 }
