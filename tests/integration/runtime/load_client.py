@@ -1,7 +1,8 @@
 """One client of the load test: `load_client.py SEED COMMANDS` on device 0.
 
 Random commands on two streams change buffers of the device, each beside a model of it here; what is
-read back has to equal the model. A line with the number of commands so far is printed 20 times.
+read back has to equal the model. A line with the number of commands so far is printed 20 times. It
+holds what it has until its standard input ends.
 """
 
 from __future__ import annotations
@@ -109,6 +110,7 @@ def main(seed: int, commands: int) -> None:
     for stream, own in zip(streams, buffers, strict=True):
         for buffer in own:
             buffer.check(stream)
+    sys.stdin.read()  # one that is to be killed is not gone before
 
 
 main(int(sys.argv[1]), int(sys.argv[2]))

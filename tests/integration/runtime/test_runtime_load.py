@@ -55,10 +55,11 @@ class Shared:
             site, EMU_DEVICE_DIR=str(folder), EMU_PRIVATE="0", TMPDIR=str(self.temporary)
         )
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, *words],
             env=self.environment,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -116,7 +117,8 @@ def lives(seed: int) -> list[list[Life]]:
 
 def live(shared: Shared, life: Life) -> int:
     """Run one client to its end, or until it is killed; gives how many commands it reported."""
-    process = shared.start(str(CLIENT), str(life.seed), str(COMMANDS))
+    held = subprocess.PIPE if life.kill_at else subprocess.DEVNULL
+    process = shared.start(str(CLIENT), str(life.seed), str(COMMANDS), stdin=held)
     watchdog = threading.Timer(LONGEST_SECONDS, process.send_signal, (signal.SIGABRT,))
     watchdog.start()
     done = 0
