@@ -121,7 +121,7 @@ static_assert(sizeof(Reply) == 672 && offsetof(Reply, cause) == 32);
 static_assert(sizeof(emu_error) == 736 && sizeof(emu_device_info) == 488);
 constexpr size_t kTelemetryBytes = 152;
 static_assert(offsetof(emu_telemetry, spent_matrix_ticks) == kTelemetryBytes && sizeof(emu_memory_info) == 32);
-static_assert(sizeof(emu_telemetry) == 336 && sizeof(emu_power_mode) == 48);
+static_assert(sizeof(emu_telemetry) == 344 && sizeof(emu_power_mode) == 48);
 static_assert(sizeof(emu_link_info) == 96);
 static_assert(sizeof(emu_activity) == 152 && sizeof(emu_timestamp) == 16);
 static_assert(sizeof(emu_firmware_slot) == 276 && sizeof(emu_firmware_info) == 608 && sizeof(emu_event) == 224);

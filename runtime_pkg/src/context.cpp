@@ -60,17 +60,25 @@ void Context::require_alive() {
 // Without the list's lock: what the driver says is told with the ids of streams, which takes it.
 Queue& Context::take_queue(int32_t priority) {
   // What a destroyed stream left running may be lost yet, which is no matter of the next stream.
-  if (Queue* const queue = take_idle_that_is_done(priority)) return restarted(*queue, queue->reset_if_lost());
+  if (Queue* const queue = take_idle_that_is_done(priority)) return restarted(*queue);
   try {
     return add_queue(priority);
   } catch (const Failure& failure) {
     if (failure.error().status != EMU_ERROR_OUT_OF_MEMORY) throw;
   }
-  if (Queue* const queue = take_idle(priority)) return restarted(*queue, queue->reset());
-  return add_queue(priority);
+  Queue* const queue = take_idle(priority);
+  if (queue == nullptr) return add_queue(priority);
+  try {
+    queue->settle(queue->last());  // the work of a destroyed stream still ends
+  } catch (...) {
+    put_idle(*queue);
+    throw;
+  }
+  return restarted(*queue);
 }
 
-Queue& Context::restarted(Queue& queue, emu_status status) {
+Queue& Context::restarted(Queue& queue) {
+  const emu_status status = queue.reset_if_lost();
   if (status != EMU_OK) put_idle(queue);
   check(status);
   return queue;

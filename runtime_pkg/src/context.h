@@ -81,7 +81,7 @@ class Context {
   Queue& add_queue(int32_t priority);
   Queue* take_idle(int32_t priority);  // null: there is none
   Queue* take_idle_that_is_done(int32_t priority);
-  Queue& restarted(Queue& queue, emu_status status);
+  Queue& restarted(Queue& queue);
   void put_idle(Queue& queue);
   template <typename Body>
   void for_each_queue(Body body);

@@ -50,18 +50,14 @@ emu_status Queue::reset_if_lost() {
   uint64_t value = 0;
   // Anything else that is wrong is found by who uses the queue.
   if (!is_of_this_queue(context.api.queue_completed(handle, &value))) return EMU_OK;
-  return reset();
+  const emu_status status = context.api.queue_reset(handle);
+  if (status == EMU_OK) last_.store(0, std::memory_order_release);
+  return status;
 }
 
 bool Queue::is_done() {
   uint64_t value = 0;
   return context.api.queue_completed(handle, &value) != EMU_OK || value >= last();
-}
-
-emu_status Queue::reset() {
-  const emu_status status = context.api.queue_reset(handle);
-  if (status == EMU_OK) last_.store(0, std::memory_order_release);
-  return status;
 }
 
 bool Queue::is_of_this_queue(emu_status status) const {

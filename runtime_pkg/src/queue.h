@@ -56,8 +56,7 @@ class Queue {
   // For a queue that no stream has: it holds nothing that the device has yet to do, or is lost, alone or with its
   // context.
   bool is_done();
-  // For a queue that no stream has: gives up what it, or a lost one, still held, so that it runs again.
-  emu_status reset();
+  // For a queue that no stream has: gives up what a lost one still held, so that it runs again.
   emu_status reset_if_lost();
 
  private:

@@ -173,6 +173,7 @@ typedef struct emu_telemetry {
   uint32_t throttle;            /* emu_throttle, now */
   uint64_t throttled_ticks;     /* that the compute engine worked while throttled */
   uint64_t clock_changes;       /* of the cores: of power mode, or throttling */
+  uint64_t emud_start_ns;       /* CLOCK_MONOTONIC of the host when emud started; no two emuds of a host have the same */
 } emu_telemetry;
 
 /* One of the modes of spec/machine.toml. */

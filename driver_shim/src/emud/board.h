@@ -6,6 +6,7 @@
 
 #include "fence.h"
 #include "links.h"
+#include "ring.h"
 #include "token.h"
 
 namespace emu {
@@ -16,6 +17,7 @@ class Device;
 struct Board {
   explicit Board(uint32_t devices) : links(devices) {}
 
+  const uint64_t started_ns = monotonic_ns();
   Fences fences;
   Links links;
   std::vector<Device*> devices;

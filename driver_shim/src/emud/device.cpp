@@ -70,6 +70,7 @@ emu_telemetry Device::telemetry() const {
     out.clock_changes = now.clock_changes();
   }
   out.size = sizeof out;
+  out.emud_start_ns = board_.started_ns;
   if (out.throttle == EMU_THROTTLE_NONE && faults_.slows()) out.throttle = EMU_THROTTLE_FAULT;
   out.faults = fault_count_;
   {

@@ -146,6 +146,7 @@ typedef struct emurt_telemetry {
   uint32_t throttle;
   uint64_t throttled_ticks;
   uint64_t clock_changes;
+  uint64_t emud_start_ns;
 } emurt_telemetry;
 
 typedef struct emurt_power_mode {

@@ -9,6 +9,7 @@ from ctypes import byref
 from dataclasses import dataclass
 
 from emu_runtime import interface
+from emu_runtime.errors import EmuError
 from emu_runtime.library import call, table
 
 _BATCH = 1024
@@ -57,13 +58,21 @@ def enable_activity(on: bool) -> None:
 
 
 def read_activity() -> tuple[list[Activity], int]:
-    """What was recorded and not yet read, oldest first, and how many records were dropped."""
+    """What was recorded and not yet read, oldest first, and how many records were dropped.
+
+    Raises EmuError for a device that is lost only when the others have no more records.
+    """
     buffer = (interface.CActivity * _BATCH)()
     records: list[Activity] = []
     lost = 0
     while True:
         count, dropped = ctypes.c_size_t(), ctypes.c_uint64()
-        call("activity_read", buffer, _BATCH, byref(count), byref(dropped))
+        try:
+            call("activity_read", buffer, _BATCH, byref(count), byref(dropped))
+        except EmuError:
+            if records or lost:
+                return records, lost
+            raise
         records += [_record(buffer[index]) for index in range(count.value)]
         lost += dropped.value
         if count.value < _BATCH:

@@ -115,6 +115,7 @@ class Telemetry:
     throttle: int
     throttled_ticks: int
     clock_changes: int
+    emud_start_ns: int
 
 
 @dataclass(frozen=True)

@@ -156,6 +156,7 @@ class CTelemetry(ctypes.Structure):
         ("throttle", c_uint32),
         ("throttled_ticks", c_uint64),
         ("clock_changes", c_uint64),
+        ("emud_start_ns", c_uint64),
     ]
 
 

@@ -29,6 +29,13 @@ class Reading:
     modes: Sequence[PowerMode] = ()
 
     @property
+    def emud(self) -> tuple[int, int] | None:
+        """Pid and start: emuds of two containers, or of before a restart, may have one pid."""
+        if self.properties is None or self.telemetry is None:
+            return None
+        return self.properties.emud_pid, self.telemetry.emud_start_ns
+
+    @property
     def mode(self) -> str:
         """Name of the power mode that is set."""
         if self.telemetry is None:

@@ -188,13 +188,11 @@ def comparable(last: Sequence[Reading], now: Sequence[Reading]) -> dict[int, Tel
 
     Another one counts from its own start, and the difference would be of nothing.
     """
-    emud = {reading.index: reading.properties.emud_pid for reading in now if reading.properties}
+    emud = {reading.index: reading.emud for reading in now}
     return {
         reading.index: reading.telemetry
         for reading in last
-        if reading.properties
-        and reading.telemetry
-        and emud.get(reading.index) == reading.properties.emud_pid
+        if reading.telemetry and emud.get(reading.index) == reading.emud
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -44,17 +43,12 @@ def links(readings: Sequence[Reading]) -> list[Link]:
     ]
 
 
-def members(readings: Sequence[Reading]) -> dict[tuple[int, str], dict[int, int]]:
-    """The indices of this process by those at the device process, of each device process.
-
-    It is known by its number and the folder of its nodes: the number alone may be of another
-    container too.
-    """
-    found: dict[tuple[int, str], dict[int, int]] = {}
+def members(readings: Sequence[Reading]) -> dict[tuple[int, int], dict[int, int]]:
+    """The indices of this process by those at the device process, of each `Reading.emud`."""
+    found: dict[tuple[int, int], dict[int, int]] = {}
     for reading in readings:
-        if (of := reading.properties) is not None:
-            emud = of.emud_pid, posixpath.dirname(of.node)
-            found.setdefault(emud, {})[of.emud_index] = reading.index
+        if reading.properties and reading.emud:
+            found.setdefault(reading.emud, {})[reading.properties.emud_index] = reading.index
     return found
 
 

@@ -98,20 +98,28 @@ print(told(after.query))
 
 
 def test_a_stream_has_nothing_of_what_a_destroyed_one_left(hanging: HangScript) -> None:
-    """With a hang under way, which loses its queue, and more left undone than there are queues."""
+    """With a hang under way, which loses its queue, and more left undone than there are queues.
+
+    What the others were to do is done all the same.
+    """
     done = hanging("""
+address = device.alloc(4096)
+device.fill(address, 0, 4096)
+device.synchronize()
 first = emu.Stream(0)
 launch(first)
 first.destroy()
 for turn in range(40):
     stream = emu.Stream(0)
     launch(stream)
+    device.fill(address + turn, 1, 1, stream)
     stream.destroy()
 last = emu.Stream(0)
 launch(last)
 print(told(last.synchronize), told(device.synchronize))
+print(sum(device.read(address, 4096)))
 """)
-    assert said(done) == ["None None"]
+    assert said(done) == ["None None", "40"]
 
 
 def test_other_streams_work_while_one_is_lost(hanging: HangScript) -> None:

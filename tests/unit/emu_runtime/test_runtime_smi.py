@@ -45,10 +45,14 @@ def test_columns_are_aligned_and_complete() -> None:
 
 def test_only_readings_of_the_same_emud_are_compared() -> None:
     """A new one counts from its start: shares and rates of the difference would be negative."""
-    again = dataclasses.replace(PROPERTIES, emud_pid=PROPERTIES.emud_pid + 1)
-    last = [Reading(index, PROPERTIES, WORKED, None, MODES) for index in range(3)]
+    other = dataclasses.replace(PROPERTIES, emud_pid=PROPERTIES.emud_pid + 1)
+    last = [Reading(index, PROPERTIES, WORKED, None, MODES) for index in range(4)]
     lost = Reading(2, None, None, DeviceLostError("emud is gone"))
-    now = [last[0], Reading(1, again, telemetry(), None, MODES), lost]
+    again = telemetry(emud_start_ns=5)  # in a container, with the number of the one before
+    now = [
+        last[0], Reading(1, other, telemetry(), None, MODES), lost,
+        Reading(3, PROPERTIES, again, None, MODES),
+    ]  # fmt: skip
     assert smi.comparable(last, now) == {0: WORKED}
     assert smi.comparable(now, last) == {0: WORKED}
 

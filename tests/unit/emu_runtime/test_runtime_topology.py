@@ -35,19 +35,16 @@ def test_the_table_has_each_pair_and_each_link() -> None:
 
 def test_devices_are_known_by_their_number_at_emud() -> None:
     """Of the four of one emud, this process sees two; another container's emud has its number."""
-    nodes = [("/dev/emu/emu1", 1), ("/dev/emu/emu3", 3), ("/run/other/emu0", 0)]
+    devices = [(1, 100), (3, 100), (1, 200)]
     readings = [
         Reading(
             index,
-            dataclasses.replace(PROPERTIES, emud_pid=42, node=node, emud_index=number),
-            telemetry(), None, MODES,
+            dataclasses.replace(PROPERTIES, emud_index=number),
+            telemetry(emud_start_ns=start), None, MODES,
         )
-        for index, (node, number) in enumerate(nodes)
+        for index, (number, start) in enumerate(devices)
     ]  # fmt: skip
-    assert topology.members(readings) == {
-        (42, "/dev/emu"): {1: 0, 3: 1},
-        (42, "/run/other"): {0: 2},
-    }
+    assert topology.members(readings) == {(42, 100): {1: 0, 3: 1}, (42, 200): {1: 2}}
 
 
 def test_a_pair_whose_link_is_down_says_so() -> None:
