@@ -264,7 +264,7 @@ void Allocator::refuse(uint64_t bytes, bool asked) {
             static_cast<unsigned long long>(stats_.reserved_bytes - stats_.allocated_bytes),
             static_cast<unsigned long long>(info.total_bytes - info.free_bytes - info.context_bytes),
             asked ? "; " : "", driver.cause),
-       "Free tensors, use smaller batches, or end other processes on the device (emu-smi lists what they use)");
+       "Free tensors, use smaller batches, or end other processes on the device");
 }
 
 }  // namespace emurt

@@ -49,6 +49,7 @@ class EventKind(Number):
     LINK = 11
 
 
+LARGEST_FILE_BYTES = 16 * 2**20  # read at all; how long an image may be is the device's word
 CHANGES = ("install", "activate", "rollback", "reset")
 
 
@@ -131,13 +132,13 @@ def _change(device: Device, given: argparse.Namespace) -> str:
     match given.command:
         case "install":
             try:
-                image = given.file.read_bytes()
+                with given.file.open("rb") as file:
+                    image = file.read(LARGEST_FILE_BYTES + 1)
             except OSError as error:
                 raise DriverError("HOST", f"{given.file}: {error.strerror}", "") from error
-            if not image:
-                raise DriverError(
-                    "BAD_FIRMWARE", f"{given.file}: expected an image, got 0 bytes", ""
-                )
+            if not 0 < len(image) <= LARGEST_FILE_BYTES:
+                got = "0 bytes" if not image else f"more than {LARGEST_FILE_BYTES} bytes"
+                raise DriverError("BAD_FIRMWARE", f"{given.file}: expected an image, got {got}", "")
             device.write_firmware(image)
             return "installed; emu-fw activate lets the next start or reset run it"
         case "activate":

@@ -8,12 +8,12 @@ no further step of this process is run, since the runtime may be stuck.
 from __future__ import annotations
 
 import enum
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from emu_runtime import bounded
 from emu_runtime.errors import EmuError
 
 Figures = dict[str, object]
@@ -87,29 +87,19 @@ def run(steps: Sequence[Step], tell: Callable[[Result], None]) -> list[Result]:
 
 def _run_one(step: Step) -> tuple[Result, bool]:
     """The result, and whether the step ended in its time."""
-    outcome: list[Result] = []
     begin = time.monotonic()
-
-    def body() -> None:
-        try:
-            figures = step.run()
-        except Finding as finding:
-            outcome.append(_failed(step, begin, finding.cause, finding.mend))
-        except EmuError as error:
-            outcome.append(_failed(step, begin, error.cause, error.mend))
-        except Exception as error:  # a step must not end the diagnosis
-            outcome.append(_failed(step, begin, f"{type(error).__name__}: {error}", ""))
-        else:
-            seconds = time.monotonic() - begin
-            outcome.append(Result(step.name, Outcome.PASSED, seconds, figures=figures))
-
-    thread = threading.Thread(target=body, daemon=True)
-    thread.start()
-    thread.join(step.seconds)
-    if outcome:
-        return outcome[0], True
-    cause = f"did not end within {step.seconds:.0f} s"
-    return _failed(step, begin, cause, "Look at the device's log and end emud"), False
+    call = bounded.Call(step.run)
+    try:
+        figures = call.result(step.seconds)
+    except bounded.LateError as late:
+        return _failed(step, begin, str(late), "Look at the device's log and end emud"), False
+    except Finding as finding:
+        return _failed(step, begin, finding.cause, finding.mend), True
+    except EmuError as error:
+        return _failed(step, begin, error.cause, error.mend), True
+    except Exception as error:  # a step must not end the diagnosis
+        return _failed(step, begin, f"{type(error).__name__}: {error}", ""), True
+    return Result(step.name, Outcome.PASSED, time.monotonic() - begin, figures=figures), True
 
 
 def _failed(step: Step, begin: float, cause: str, mend: str) -> Result:

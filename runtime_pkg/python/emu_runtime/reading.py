@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from emu_runtime import figures
+from emu_runtime.bounded import Call, LateError
 from emu_runtime.device import (
     Device,
     PowerMode,
@@ -15,7 +19,13 @@ from emu_runtime.device import (
     device_count,
     why_no_device,
 )
-from emu_runtime.errors import DeviceLostError, EmuError
+from emu_runtime.errors import DeviceLostError, EmuError, WaitTimeoutError
+
+PATIENCE_SECONDS = 5
+STOPPED = "It may be stopped: look at its state and log, let it go on or start it anew"
+
+_lock = threading.Lock()
+_calls: dict[int, Call[Reading]] = {}  # the last of each device
 
 
 @dataclass(frozen=True)
@@ -44,19 +54,19 @@ class Reading:
         return self.modes[number].name if number < len(self.modes) else str(number)
 
 
-def read(index: int) -> Reading:
+def _read(index: int) -> Reading:
     """Opens a device again that was lost: its emud may have been started anew."""
     try:
         try:
-            return _read(index)
+            return _ask(index)
         except DeviceLostError:
             Device(index).reset()
-            return _read(index)
+            return _ask(index)
     except EmuError as error:
         return Reading(index, None, None, error)
 
 
-def _read(index: int) -> Reading:
+def _ask(index: int) -> Reading:
     device = Device(index)
     return Reading(
         index, device.properties(), device.telemetry(), None, tuple(device.power_modes())
@@ -64,11 +74,24 @@ def _read(index: int) -> Reading:
 
 
 def read_all() -> list[Reading]:
-    """Raises EmuError with the reason when there is no device."""
+    """Waits PATIENCE_SECONDS at most. Raises EmuError with the reason when there is no device."""
     count = device_count()
     if count == 0:
         raise why_no_device() or EmuError("no device")
-    return [read(index) for index in range(count)]
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with _lock:  # one that has not answered is not asked again
+        for index in range(count):
+            if index not in _calls or _calls[index].is_over():
+                _calls[index] = Call(partial(_read, index))
+        calls = [_calls[index] for index in range(count)]
+    readings = []
+    for index, call in enumerate(calls):
+        try:
+            readings.append(call.result(deadline - time.monotonic()))
+        except LateError:
+            cause = f"the device process did not answer within {PATIENCE_SECONDS} s"
+            readings.append(Reading(index, None, None, WaitTimeoutError(cause, mend=STOPPED)))
+    return readings
 
 
 def as_data(readings: Sequence[Reading]) -> dict[str, object]:

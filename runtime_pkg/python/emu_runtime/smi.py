@@ -10,7 +10,7 @@ answers GET /metrics; without an address it listens on 127.0.0.1. Both go on ove
 
 Exit status: 0 when each device answered; 1 when there is none or one did not answer, the power mode
 may not be set or the address is taken (the reason is on standard error); 2 for a wrong command
-line.
+line. A device process that does not answer within 5 seconds is not waited for.
 """
 
 from __future__ import annotations
@@ -21,15 +21,26 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
-from emu_runtime import figures, prometheus, topology
+from emu_runtime import bounded, figures, prometheus, topology
 from emu_runtime.device import Device, Telemetry
-from emu_runtime.errors import EmuError
+from emu_runtime.errors import EmuError, WaitTimeoutError
 from emu_runtime.library import shutdown
-from emu_runtime.reading import Reading, as_data, error_data, read_all
+from emu_runtime.reading import (
+    PATIENCE_SECONDS,
+    STOPPED,
+    Reading,
+    as_data,
+    error_data,
+    read_all,
+)
 
+_Answer = TypeVar("_Answer")
 BAR_CELLS = 24
+LONGEST_SECONDS = 86400
 LETTERS = {
     "matrix": "M", "vector": "V", "memory": "R", "control": "L", "copy": "C", "waiting": "w",
     "idle": ".",
@@ -120,8 +131,10 @@ def _notes(reading: Reading, earlier: dict[int, Telemetry]) -> list[str]:
 
 def _seconds(text: str) -> float:
     value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text}")
+    if not 0 < value <= LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"expected a number above 0 and up to {LONGEST_SECONDS}, got {text}"
+        )
     return value
 
 
@@ -196,20 +209,34 @@ def comparable(last: Sequence[Reading], now: Sequence[Reading]) -> dict[int, Tel
     }
 
 
+def _bounded(ask: Callable[[], _Answer]) -> _Answer:
+    try:
+        return bounded.Call(ask).result(PATIENCE_SECONDS)
+    except bounded.LateError as late:
+        raise WaitTimeoutError(f"the device process {late}", mend=STOPPED) from late
+
+
+def _serve(host: str, port: int) -> bool:
+    try:
+        prometheus.serve(host, port, read_again)
+    except OSError as error:
+        print(f"emu-smi: --serve: {error}", file=sys.stderr)
+    return False
+
+
 def _run(options: argparse.Namespace) -> bool:
     """True when each device answered the last reading."""
     if options.set_power_mode is not None:
         for reading in read_all():
-            Device(reading.index).set_power_mode(options.set_power_mode)
+            _bounded(partial(Device(reading.index).set_power_mode, options.set_power_mode))
     if options.topology:
         readings = read_all()
-        found = topology.links(readings)
+        found = _bounded(partial(topology.links, readings))
         text = topology.table(readings, found)
         print(json.dumps(topology.as_data(found)) if options.json else text, flush=True)
         return all(reading.error is None for reading in readings)
     if options.serve:
-        host, port = options.serve
-        prometheus.serve(host, port, read_again)
+        return _serve(*options.serve)
     screen, before = Screen(), dict[int, Telemetry]()
     readings = read_again()
     while True:
@@ -234,19 +261,16 @@ def _run(options: argparse.Namespace) -> bool:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
-    try:
-        answered = _run(options)
-        shutdown()
-    except EmuError as error:
-        if options.json:
-            print(json.dumps({"devices": [], "error": error_data(error)}))
-        print(f"emu-smi: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        if not options.serve:
-            raise
-        print(f"emu-smi: --serve: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0 if answered else 1
+
+    def work() -> int:
+        try:
+            answered = _run(options)
+            _bounded(shutdown)
+        except EmuError as error:
+            if options.json:
+                print(json.dumps({"devices": [], "error": error_data(error)}))
+            print(f"emu-smi: {error}", file=sys.stderr)
+            return 1
+        return 0 if answered else 1
+
+    return bounded.program("emu-smi", work)

@@ -54,6 +54,14 @@ def installed(built: Sequence[Path]) -> Path:
     return packages
 
 
+def wait_for(node: Path, emud: subprocess.Popen[bytes]) -> None:
+    """Until the emud that starts has made the node."""
+    deadline = time.monotonic() + 20
+    while not node.exists():
+        assert emud.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @contextlib.contextmanager
 def served(site: Path, folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """emud on the node emu0 in `folder`, which has to end in order unless the block ended it."""
@@ -64,10 +72,7 @@ def served(site: Path, folder: Path, *options: str) -> Iterator[subprocess.Popen
         env=clean_environment(site),
     )
     try:
-        deadline = time.monotonic() + 20
-        while not node.exists():
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for(node, process)
         yield process
         if process.poll() is None:
             process.terminate()

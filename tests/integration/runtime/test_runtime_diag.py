@@ -110,7 +110,7 @@ def test_no_node_and_no_private_device(site: Path, socket_folder: Path) -> None:
 def test_an_emud_that_dies_meanwhile(site: Path, socket_folder: Path) -> None:
     with served(site, socket_folder) as emud:
         diag = subprocess.Popen(
-            [sys.executable, "-c", DIAG],
+            [sys.executable, "-c", DIAG, "--level", "2"],  # not over before the kill
             env=clean_environment(site, EMU_DEVICE_DIR=str(socket_folder)),
             stdout=subprocess.PIPE,
             text=True,

@@ -189,8 +189,10 @@ def test_a_reset_ends_what_runs_and_lets_who_waits_go(emu: Any, device: Any) -> 
     address = device.alloc(512)
     emu.Module(0, SLOW).launch((1, 1, 1), arguments(address, 1 << 40))
     told: list[BaseException] = []
+    under_way = threading.Event()
 
     def wait() -> None:
+        under_way.set()
         try:
             device.synchronize()
         except emu.errors.EmuError as error:
@@ -198,7 +200,8 @@ def test_a_reset_ends_what_runs_and_lets_who_waits_go(emu: Any, device: Any) -> 
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    time.sleep(0.2)
+    under_way.wait()
+    time.sleep(0.5)  # from there to the wait are a few instructions
     start = time.monotonic()
     device.reset()
     assert time.monotonic() - start < 5

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
-from device_stack import clean_environment, served
+from device_stack import clean_environment, served, wait_for
 
 from qualify.process import Completed, run
 
@@ -39,6 +42,22 @@ def diagnosis(site: Path, **environment: str) -> tuple[int, dict[str, Any]]:
     return done.status, {step["name"]: step for step in json.loads(done.stdout)["steps"]}
 
 
+@contextmanager
+def started(
+    site: Path, module: str, *words: str, stdout: Any = subprocess.PIPE, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    program = f"import sys; from {module} import main; sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        env=clean_environment(site, **environment),
+        stdout=stdout, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_console_scripts_are_installed_and_run(site: Path) -> None:
     for name in ("emu-smi", "emu-diag", "emu-trace"):
         done = run([site.parents[2] / "bin" / name, "--help"], env=clean_environment(site))
@@ -56,15 +75,55 @@ def test_smi_shows_the_device(site: Path) -> None:
 
 
 def test_smi_watches_until_it_is_interrupted(site: Path) -> None:
-    program = (
-        "import _thread, sys, threading\n"
-        "threading.Timer(1.0, _thread.interrupt_main).start()\n"
-        "from emu_runtime.smi import main\n"
-        "sys.exit(main(['--json', '--watch', '0.1']))\n"
-    )
-    done = run([sys.executable, "-c", program], env=clean_environment(site), timeout=60)
-    assert done.status == 130, done.stderr
-    assert len([json.loads(line) for line in done.stdout.splitlines()]) >= 3
+    with started(site, "emu_runtime.smi", "--json", "--watch", "0.1") as smi:
+        assert smi.stdout is not None
+        for _ in range(3):
+            assert json.loads(smi.stdout.readline())["devices"]
+        smi.send_signal(signal.SIGINT)
+        assert smi.wait(30) == 130
+
+
+def test_an_emud_that_is_stopped_is_not_waited_for(site: Path, socket_folder: Path) -> None:
+    """Of two device processes: the other one is read all the same."""
+    folder = {"EMU_DEVICE_DIR": str(socket_folder), "EMU_PRIVATE": "0"}
+    with (
+        served(site, socket_folder) as emud,
+        started(site, "emu_runtime.smi", "--json", "--watch", "0.1", **folder) as smi,
+    ):
+        assert smi.stdout is not None
+        assert json.loads(smi.stdout.readline())["devices"][0]["error"] is None
+        emud.send_signal(signal.SIGSTOP)
+        try:
+            while (device := json.loads(smi.stdout.readline())["devices"][0])["error"] is None:
+                pass
+            assert "did not answer within 5 s" in device["error"]["cause"]
+            smi.send_signal(signal.SIGINT)
+            assert smi.wait(30) == 130
+            with started(site, "emu_driver_shim.firmware", "status", **folder) as fw:
+                time.sleep(1)  # it has no bound, and asks
+                fw.send_signal(signal.SIGINT)
+                assert fw.wait(30) == -signal.SIGINT
+        finally:
+            emud.send_signal(signal.SIGCONT)
+
+
+TOOLS = (
+    ("emu_runtime.smi", "--prometheus"), ("emu_runtime.diag", "--json"),
+    ("emu_driver_shim.firmware", "status"), ("emu_driver_shim.faults", "list"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", TOOLS)
+def test_output_that_nobody_takes_is_no_traceback(site: Path, words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full, started(site, *words, stdout=full) as tool_of:
+        _, said = tool_of.communicate(timeout=60)
+    assert tool_of.returncode == 1
+    assert said.count("\n") == 1 and "No space left on device" in said
+    with started(site, *words) as tool_of:
+        assert tool_of.stdout is not None and tool_of.stderr is not None
+        tool_of.stdout.close()
+        assert tool_of.wait(60) in (141, -signal.SIGPIPE), tool_of.stderr.read()
+        assert tool_of.stderr.read() == ""
 
 
 def test_smi_says_why_there_is_no_device(site: Path) -> None:
@@ -167,9 +226,8 @@ def test_links_name_the_devices_that_this_process_sees(
     site: Path, socket_folder: Path, script: Callable[..., Completed]
 ) -> None:
     """Of four devices, all joined to each other, it has the nodes of the second and the last."""
-    with served(site, socket_folder, "--devices", "4"):
-        while not (socket_folder / "emu3").exists():
-            time.sleep(0.01)
+    with served(site, socket_folder, "--devices", "4") as emud:
+        wait_for(socket_folder / "emu3", emud)
         for hidden in ("emu0", "emu2"):
             (socket_folder / hidden).unlink()
         done = script(
