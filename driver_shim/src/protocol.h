@@ -90,8 +90,9 @@ enum class RequestKind : uint32_t {
   link_set_up = 38,     // object: index, value: 0 or 1
   peer_export = 39,     // context                            -> value, count: token
   peer_import = 40,     // context, object, value: token      -> value: peer
+  memory_protect = 41,  // context, object: address, value: access, bytes
 };
-constexpr uint32_t kRequestKinds = 40;
+constexpr uint32_t kRequestKinds = 41;
 constexpr uint64_t kCancelRunning = uint64_t(1) << 32; // beside the id of a queue
 
 struct Request {

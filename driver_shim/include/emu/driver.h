@@ -194,6 +194,8 @@ typedef struct emu_memory_info {
   uint64_t context_bytes;   /* held by this context */
 } emu_memory_info;
 
+#define EMU_MEMORY_READ 1u /* access of memory_protect */
+#define EMU_MEMORY_WRITE 2u
 #define EMU_CANCEL_RUNNING 1u /* flag of queue_cancel */
 
 typedef enum emu_queue_kind { EMU_QUEUE_COMPUTE = 0, EMU_QUEUE_COPY = 1 } emu_queue_kind;
@@ -497,6 +499,12 @@ typedef struct emu_driver_api {
    * the link from the moment on that all are free. */
   emu_status (*queue_copy_peer)(emu_queue*, emu_context* to_context, uint64_t to, emu_context* from_context,
                                 uint64_t from, uint64_t bytes, uint64_t correlation, uint64_t* sequence);
+
+  /* What commands may do with whole pages of the context's memory, which may be of several allocations: EMU_MEMORY_READ,
+   * EMU_MEMORY_WRITE, both (as memory_alloc gives them) or 0. It waits for the context's command that runs; each one
+   * that starts later, also a copy of a peer, faults at the first byte that it may not read or write. A range that is
+   * not all held is refused and changes nothing. Freeing pages needs no access to them. */
+  emu_status (*memory_protect)(emu_context*, uint64_t address, uint64_t bytes, uint32_t access);
 } emu_driver_api;
 
 /* The only exported symbol. NULL when the library cannot serve `interface_version` (the caller's

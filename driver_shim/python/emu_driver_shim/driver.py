@@ -182,6 +182,7 @@ _ORDER = """
     fence_create fence_export fence_import fence_destroy fence_value fence_signal fence_synchronize
     queue_signal_fence queue_wait_fence
     link_info link_set_up queue_copy_peer
+    memory_protect
 """
 
 

@@ -160,6 +160,11 @@ emu_status memory_free(emu_context* context, uint64_t address) {
   return guarded([&] { tables().contexts.get(context)->request(RequestKind::memory_free, address); });
 }
 
+emu_status memory_protect(emu_context* context, uint64_t address, uint64_t bytes, uint32_t access) {
+  return guarded(
+      [&] { tables().contexts.get(context)->request(RequestKind::memory_protect, address, access, bytes); });
+}
+
 emu_status memory_info(emu_context* context, emu_memory_info* out) {
   return guarded([&] {
     const auto found = tables().contexts.get(context);
@@ -388,6 +393,7 @@ constexpr emu_driver_api kApi = {
     fence_create, fence_export, fence_import, fence_destroy, fence_value, fence_signal, fence_synchronize,
     queue_signal_fence, queue_wait_fence,
     link_info, link_set_up, queue_copy_peer,
+    memory_protect,
 };
 
 template <uint32_t... kMinors>

@@ -107,6 +107,28 @@ void Context::memory_free(uint64_t address) {
   if (device.faults().armed()) device.faults().forget(id, address, bytes);
 }
 
+void Context::memory_protect(uint64_t address, uint64_t bytes, uint64_t access) {
+  if ((access & ~uint64_t(EMU_MEMORY_READ | EMU_MEMORY_WRITE)) != 0) {
+    throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
+                  format("access to memory: expected EMU_MEMORY_READ, EMU_MEMORY_WRITE, both or 0, got %llu",
+                         static_cast<unsigned long long>(access)));
+  }
+  if (address % constants::kPageBytes != 0 || bytes % constants::kPageBytes != 0 || bytes == 0) {
+    throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
+                  format("access to memory: expected whole pages of %llu bytes, got %llu bytes at 0x%llx",
+                         static_cast<unsigned long long>(constants::kPageBytes), static_cast<unsigned long long>(bytes),
+                         static_cast<unsigned long long>(address)));
+  }
+  const Quiet quiet(*this);
+  const uint8_t flags = uint8_t(((access & EMU_MEMORY_READ) != 0 ? machine::kPageMayRead : 0) |
+                                ((access & EMU_MEMORY_WRITE) != 0 ? machine::kPageWrite : 0));
+  if (const auto bad = window_.protect(address, bytes, flags)) {
+    throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
+                  format("access to memory: no page of the context is at 0x%llx", static_cast<unsigned long long>(*bad)),
+                  "name pages of allocations that are held");
+  }
+}
+
 uint64_t Context::host_register(Descriptor fd, uint64_t bytes) {
   // The seal is what makes reading it safe: memory that shrinks under a copy would end emud.
   const int seals = fd ? fcntl(fd.get(), F_GET_SEALS) : -1;

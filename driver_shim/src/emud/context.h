@@ -56,6 +56,7 @@ class Context : public std::enable_shared_from_this<Context> {
   // Requests of the client; each throws Refusal.
   uint64_t memory_alloc(uint64_t bytes);
   void memory_free(uint64_t address);
+  void memory_protect(uint64_t address, uint64_t bytes, uint64_t access); // flags of driver.h
   uint64_t host_register(Descriptor fd, uint64_t bytes);
   void host_unregister(uint64_t buffer);
   uint64_t program_load(const std::vector<std::byte>& binary);

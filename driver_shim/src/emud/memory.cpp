@@ -24,6 +24,22 @@ constexpr unsigned kWindowBits = 34; // the sanitizer shadows every byte: a full
 constexpr unsigned kWindowBits = constants::kAddressBits;
 #endif
 
+constexpr uint8_t kReadWrite =
+    machine::kPageMapped | machine::kPageMayRead | machine::kPageRead | machine::kPageWrite;
+
+/* Of a page that is mapped, and false where it is not: beside others that change other flags. */
+template <typename Next>
+bool change(uint8_t* page, Next next) {
+  uint8_t seen = __atomic_load_n(page, __ATOMIC_RELAXED);
+  while ((seen & machine::kPageMapped) != 0) {
+    uint8_t flags = next(seen);
+    const bool readable = (flags & machine::kPageMayRead) != 0 && (flags & machine::kPageBitError) == 0;
+    flags = uint8_t((flags & ~machine::kPageRead) | (readable ? machine::kPageRead : 0));
+    if (__atomic_compare_exchange_n(page, &seen, flags, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
+  }
+  return false;
+}
+
 /* The largest window that this host gives: all of the address bits where it can. */
 Mapping reserve_window() {
   for (unsigned bits = kWindowBits; bits >= 32; --bits) {
@@ -186,7 +202,7 @@ std::optional<uint64_t> Window::alloc(uint64_t bytes) {
     madvise(at, extent.mapped(), MADV_HUGEPAGE); // where the host has it for shared memory
     at += extent.mapped();
   }
-  set_pages(address, bytes, machine::kPageRead | machine::kPageWrite);
+  set_pages(address, bytes, kReadWrite);
   entry.key() = address;
   entry.mapped() = std::move(made);
   allocations_.insert(std::move(entry));
@@ -216,20 +232,26 @@ uint8_t* Window::flags(uint64_t address) const {
   return offset < window_.bytes() ? static_cast<uint8_t*>(pages_.get()) + (offset >> kPageShift) : nullptr;
 }
 
+std::optional<uint64_t> Window::protect(uint64_t address, uint64_t bytes, uint8_t permissions) noexcept {
+  for (uint64_t at = address; at - address < bytes; at += kPage) {
+    if (!holds(at)) return at;
+  }
+  for (uint64_t at = address; at - address < bytes; at += kPage) {
+    change(flags(at), [&](uint8_t seen) {
+      return uint8_t((seen & (machine::kPageMapped | machine::kPageBitError)) | permissions);
+    });
+  }
+  return std::nullopt;
+}
+
 bool Window::damage(uint64_t address) noexcept {
   uint8_t* const page = flags(address);
-  if (page == nullptr) return false;
-  uint8_t seen = __atomic_load_n(page, __ATOMIC_RELAXED);
-  while ((seen & machine::kPageWrite) != 0) { // mapped
-    const uint8_t next = uint8_t((seen & ~machine::kPageRead) | machine::kPageBitError);
-    if (__atomic_compare_exchange_n(page, &seen, next, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
-  }
-  return false;
+  return page != nullptr && change(page, [](uint8_t seen) { return uint8_t(seen | machine::kPageBitError); });
 }
 
 bool Window::holds(uint64_t address) const noexcept {
   const uint8_t* const page = flags(address);
-  return page != nullptr && (__atomic_load_n(page, __ATOMIC_ACQUIRE) & machine::kPageWrite) != 0;
+  return page != nullptr && (__atomic_load_n(page, __ATOMIC_ACQUIRE) & machine::kPageMapped) != 0;
 }
 
 bool Window::is_damaged(uint64_t address) const noexcept {
@@ -238,12 +260,7 @@ bool Window::is_damaged(uint64_t address) const noexcept {
 }
 
 void Window::mend(uint64_t address) noexcept {
-  uint8_t* const page = flags(address);
-  uint8_t seen = __atomic_load_n(page, __ATOMIC_RELAXED);
-  while ((seen & machine::kPageBitError) != 0) {
-    const uint8_t next = uint8_t((seen & ~machine::kPageBitError) | machine::kPageRead);
-    if (__atomic_compare_exchange_n(page, &seen, next, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
-  }
+  change(flags(address), [](uint8_t seen) { return uint8_t(seen & ~machine::kPageBitError); });
 }
 
 /* Beside a running program of the same context when memory is allocated: single bytes, atomically. */

@@ -102,6 +102,9 @@ class Window {
 
   std::optional<uint64_t> alloc(uint64_t bytes); // address; nothing when physical memory is short
   uint64_t free(uint64_t address) noexcept;      // bytes; 0: not the start of an allocation
+  /* Whole pages that are mapped may be read and written as these flags of machine.h say. Gives the first address that
+   * is not mapped, and has changed nothing then. Not beside a command of the context. */
+  std::optional<uint64_t> protect(uint64_t address, uint64_t bytes, uint8_t permissions) noexcept;
   // Beside anything: only flags of the page change.
   bool damage(uint64_t address) noexcept; // its page has a bit error; false: no page is mapped there
   bool holds(uint64_t address) const noexcept; // a page is mapped there

@@ -67,6 +67,7 @@ constexpr Shape kShapes[kRequestKinds + 1] = {
     {false, true, true, false, 0},   // link_set_up
     {true, false, false, false, 0},  // peer_export
     {true, true, true, false, 0},    // peer_import
+    {true, true, true, true, 0},     // memory_protect
 };
 
 /* What a client may still ask after its context was lost. */
@@ -297,6 +298,9 @@ Session::Answer Session::answer(const Request& request) {
     }
     case RequestKind::memory_alloc: out.reply.value = context(request)->memory_alloc(request.bytes); break;
     case RequestKind::memory_free: context(request)->memory_free(request.object); break;
+    case RequestKind::memory_protect:
+      context(request)->memory_protect(request.object, request.bytes, request.value);
+      break;
     case RequestKind::memory_info: set_payload(context(request)->memory_info()); break;
     case RequestKind::host_register:
       out.reply.value = context(request)->host_register(std::move(fds_[0]), request.bytes);

@@ -6,10 +6,15 @@
 
 namespace emu::machine {
 
+/* Whether it is for a bit error, and not for its permissions, that a page of these flags is refused. */
+inline bool has_bit_error(uint8_t flags, uint8_t permission) {
+  return permission == kPageRead && (flags & kPageMayRead) != 0 && (flags & kPageBitError) != 0;
+}
+
 /* Of a page that cannot be accessed as it is: whether it can be read after all. */
-[[gnu::noinline, gnu::cold]] inline bool corrected(const AddressSpace& space, uint64_t page, uint8_t flags, uint8_t permission) {
-  return permission == kPageRead && (flags & kPageBitError) != 0 && space.correction != nullptr &&
-         space.correction->correct(page);
+[[gnu::noinline, gnu::cold]] inline bool corrected(const AddressSpace& space, uint64_t page, uint8_t flags,
+                                                    uint8_t permission) {
+  return has_bit_error(flags, permission) && space.correction != nullptr && space.correction->correct(page);
 }
 
 inline bool page_ok(const AddressSpace& space, uint64_t page, uint8_t permission) {
@@ -20,8 +25,14 @@ inline bool page_ok(const AddressSpace& space, uint64_t page, uint8_t permission
 /* Whether an access that is refused is so for a bit error; the address is that of the refusal. */
 inline bool has_bit_error(const AddressSpace& space, uint64_t address, uint8_t permission) {
   const uint64_t offset = address - space.base;
-  return permission == kPageRead && offset < space.bytes &&
-         (__atomic_load_n(&space.pages[offset >> space.page_shift], __ATOMIC_RELAXED) & kPageBitError) != 0;
+  return offset < space.bytes &&
+         has_bit_error(__atomic_load_n(&space.pages[offset >> space.page_shift], __ATOMIC_RELAXED), permission);
+}
+
+inline bool is_mapped(const AddressSpace& space, uint64_t address) {
+  const uint64_t offset = address - space.base;
+  return offset < space.bytes &&
+         (__atomic_load_n(&space.pages[offset >> space.page_shift], __ATOMIC_RELAXED) & kPageMapped) != 0;
 }
 
 /* First address of [address, address + bytes) that may not be accessed, or none. bytes > 0. */

@@ -81,8 +81,9 @@ const Step* Block::refuse_page(const Step* step, uint64_t address, uint8_t permi
     return fail(step, EMU_ERROR_MEMORY_ERROR, address,
                 "%saddress 0x%llx: expected to read its page, got bit errors that cannot be corrected", who, at);
   }
-  return fail(step, EMU_ERROR_PAGE_FAULT, address, "%saddress 0x%llx: expected a page mapped for %s, got none", who, at,
-              permission == kPageRead ? "reading" : "writing");
+  return fail(step, EMU_ERROR_PAGE_FAULT, address, "%saddress 0x%llx: expected a page mapped for %s, got %s", who, at,
+              permission == kPageRead ? "reading" : "writing",
+              is_mapped(space, address) ? "one that may not be accessed so" : "none");
 }
 
 const Step* Block::fail(const Step* step, emu_status status, uint64_t address, const char* format, ...) {

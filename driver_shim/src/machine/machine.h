@@ -22,9 +22,11 @@
 
 namespace emu::machine {
 
-constexpr uint8_t kPageRead = 1;
+constexpr uint8_t kPageRead = 1; /* now: it may be read, and has no bit error */
 constexpr uint8_t kPageWrite = 2;
-constexpr uint8_t kPageBitError = 4; /* it is not readable */
+constexpr uint8_t kPageBitError = 4;
+constexpr uint8_t kPageMapped = 8;
+constexpr uint8_t kPageMayRead = 16; /* its owner's word; a bit error takes kPageRead away meanwhile */
 
 /* Asked before a page with kPageBitError is refused to who reads it. */
 class BitErrorCorrection {

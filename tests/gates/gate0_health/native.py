@@ -16,6 +16,7 @@ COMPUTE, COPY = 0, 1
 ALL_RECORDS = 1024
 FENCE_MAY_SIGNAL = 1
 CANCEL_RUNNING = 1
+READ, WRITE = 1, 2
 
 
 class Activity(ctypes.Structure):
@@ -75,6 +76,9 @@ class Context:
         address = c_uint64()
         call("memory_alloc", self.handle, size, byref(address))
         return address.value
+
+    def protect(self, address: int, size: int, access: int) -> None:
+        call("memory_protect", self.handle, address, size, access)
 
     def queue(self, kind: int = COMPUTE, priority: int = 0) -> Queue:
         return Queue(self, made("queue_create", self.handle, kind, priority % 2**32))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from emu_driver_shim.driver import DriverError
-from gate0_health.native import COPY, Context, Token
+from gate0_health.native import COPY, READ, WRITE, Context, Token
 
 COUNT = """
 .program count
@@ -24,6 +24,10 @@ loop s1, s0
 end
 exit
 """
+TOUCH = {
+    name: f".program {name}\n.lanes 64\n.args 8\narg.i64 s0, 0\ns{name}.i32 s0, s0\nexit\n"
+    for name in ("load", "store")
+}
 FOREVER = struct.pack("<q", 2**63 - 1)
 COPY_PEER = 11  # kind of a record
 MOMENT_NS = 50_000_000
@@ -88,6 +92,35 @@ def priorities(launches: str, *given: str) -> None:
     records = [record for context in contexts for record in context.records()]
     records.sort(key=lambda record: record.start_ticks)
     say(order=[numbers.index(record.queue) for record in records])
+
+
+def access() -> None:
+    """Each way to touch the second of two pages, under each access to it: which fault."""
+    told: dict[str, list[str]] = {}
+    for allowed in (0, READ, WRITE, READ | WRITE):
+        for name in ("load", "store", "copy_from", "copy_to", "fill"):
+            context = Context()
+            address = context.alloc(2 * PAGE)
+            queue, second = context.queue(), address + PAGE
+            queue.fill(address, 7, 2 * PAGE)
+            queue.synchronize()
+            context.protect(second, PAGE, allowed)
+            if name == "fill":
+                queue.fill(address, 1, PAGE + 1)
+            elif name.startswith("copy"):
+                ends = (address, second) if name == "copy_from" else (second, address)
+                queue.submit("queue_copy_on_device", *ends, 16)
+            else:
+                queue.launch(context.program(TOUCH[name]), struct.pack("<q", second))
+            try:
+                queue.synchronize()
+                outcome = "done"
+            except DriverError as error:
+                named = f"0x{second:x}" in error.cause
+                outcome = f"{error.status}{'' if named else ' of another address'}"
+            told.setdefault(name, []).append(outcome)
+            context.destroy()
+    say(**told)
 
 
 def cancel() -> None:
@@ -226,7 +259,7 @@ def down() -> None:
     )
 
 
-ROLES = (hold, want, priorities, cancel, signal, wait, devices, copy, down)
+ROLES = (hold, want, priorities, access, cancel, signal, wait, devices, copy, down)
 
 
 def main() -> None:

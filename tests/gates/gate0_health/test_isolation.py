@@ -157,6 +157,7 @@ CONTROL = {
     "destroy": (raw.CONTEXT_DESTROY, 0),
     "allocate": (raw.MEMORY_ALLOC, 0),
     "free": (raw.MEMORY_FREE, 0),
+    "protect": (raw.MEMORY_PROTECT, 0),
     "memory information": (raw.MEMORY_INFO, 0),
     "unregister pinned memory": (raw.HOST_UNREGISTER, 1),
     "unload a program": (raw.PROGRAM_UNLOAD, 1),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from child import run_python
+from gate0_health.partner import partners
 
 if TYPE_CHECKING:
     import emu_runtime
@@ -79,6 +80,19 @@ def test_fresh(node: Node) -> None:
     looked = run_python(LOOK_FOR_SECRET, env=node.env)
     assert looked.status == 0, looked.told
     assert looked.stdout.strip() == "0"
+
+
+@pytest.mark.check("gate0.memory.access", obligations=["G0", "R2"], kind="focused test")
+def test_access(node: Node) -> None:
+    """A command touches a page that its context forbids it, or is refused one that it allows."""
+    with partners(node.env, ("access",)) as (client,):
+        told = client.hear()
+    refused, done = "PAGE_FAULT", "done"
+    reads = [refused, done, refused, done]  # with no access, reading, writing, both
+    writes = [refused, refused, done, done]
+    assert told == {
+        "load": reads, "store": writes, "copy_from": reads, "copy_to": writes, "fill": writes,
+    }  # fmt: skip
 
 
 @pytest.mark.check("gate0.memory.bounded", obligations=["G0", "Q8"], kind="focused test")

@@ -238,6 +238,10 @@ SEEDS: dict[str, Seed] = {
     "gate0.power.throttling": in_child(told(throttle=0)),
     "gate0.memory.pattern": wrap("emu_runtime.Device.alloc", shared_block),
     "gate0.memory.pinned": replace("emu_runtime.Device.read_pinned", lambda *a, **k: None),
+    "gate0.memory.access": in_partner(
+        "protect = native.Context.protect\n"
+        "native.Context.protect = lambda self, *a: protect(self, *a[:-1], a[-1] or 1)"
+    ),
     "gate0.memory.fresh": in_child(
         CHILD_DEVICE
         + "alloc = D.alloc\n"
