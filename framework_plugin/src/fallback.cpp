@@ -64,9 +64,39 @@ void note(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
 
 }  // namespace
 
+namespace {
+
+// Batch normalisation writes its running statistics, and most of its schemas don't say so: what the host wrote has to
+// be brought back here. Its gradients, which have no momentum, only read them.
+class RunningStatistics {
+ public:
+  RunningStatistics(const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
+    if (!schema.argumentIndexWithName("momentum")) return;
+    const auto first = stack.end() - static_cast<std::ptrdiff_t>(schema.arguments().size());
+    for (const char* name : {"running_mean", "running_var"}) {
+      const auto index = schema.argumentIndexWithName(name);
+      if (!index || schema.arguments()[static_cast<size_t>(*index)].alias_info() != nullptr) continue;
+      c10::IValue& argument = *(first + *index);
+      if (!argument.isTensor() || !argument.toTensor().defined()) continue;
+      pairs_.emplace_back(argument.toTensor(), argument.toTensor().cpu());
+      argument = pairs_.back().second;
+    }
+  }
+  void bring_back() const {
+    for (const auto& [there, here] : pairs_) there.copy_(here);
+  }
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;
+};
+
+}  // namespace
+
 void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   note(op, *stack);
+  const RunningStatistics statistics(op.schema(), *stack);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+  statistics.bring_back();
 }
 
 c10::OperatorHandle operator_named(const std::string& name) {

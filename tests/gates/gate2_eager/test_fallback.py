@@ -122,3 +122,40 @@ def test_convolution(accelerator: str) -> None:
             "TORCH_EMU_FALLBACK",
         )
     ), strict.told
+
+
+# Layers that keep statistics, trained on the device and on the CPU; then what they do with them.
+STATISTICS = """
+import copy, json, sys, torch
+wrong = {}
+def differ(pairs):
+    return [n for n, (a, b) in enumerate(pairs) if not torch.allclose(a.cpu(), b, 1e-5, 1e-5)]
+SHAPES = {"BatchNorm1d": (8, 4), "BatchNorm2d": (3, 4, 5, 5), "InstanceNorm1d": (3, 4, 9)}
+for name, shape in SHAPES.items():
+    here = getattr(torch.nn, name)(4, track_running_stats=True)
+    there = copy.deepcopy(here).to(sys.argv[1])
+    generator = torch.Generator().manual_seed(31)
+    for _ in range(5):
+        x = torch.randn(shape, generator=generator) * 3 + 7
+        pairs = [(there(x.to(sys.argv[1])), here(x))]
+    pairs += zip(there.buffers(), here.buffers())
+    there.eval(), here.eval()
+    pairs.append((there(x.to(sys.argv[1])), here(x)))
+    wrong[name] = differ(pairs)
+mean, var = torch.zeros(4), torch.ones(4)
+moved = [one.to(sys.argv[1]) for one in (mean, var)]
+torch.batch_norm_update_stats(x[..., 0], mean, var, 0.1)
+torch.batch_norm_update_stats(x[..., 0].to(sys.argv[1]), *moved, 0.1)
+wrong["update"] = differ(zip(moved, (mean, var)))
+print(json.dumps({name: found for name, found in wrong.items() if found}))
+"""
+
+
+@pytest.mark.check(
+    "gate2.fallback.running_statistics", obligations=["G2", "Q3"], kind="focused test"
+)
+def test_running_statistics(accelerator: str) -> None:
+    """What the host writes beside its results is lost, and a trained layer is wrong in use."""
+    done = run_python(STATISTICS, accelerator, env={"TORCH_EMU_FALLBACK": "allow"})
+    assert done.status == 0, done.told
+    assert json.loads(done.stdout) == {}, done.told

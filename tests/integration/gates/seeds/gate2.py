@@ -59,6 +59,14 @@ HOST_CONVOLUTION = (
     "convolve(x.cpu(), w.cpu(), b.cpu(), stride=stride).to(x.device)"
 )
 
+STATISTICS_LOST = (
+    "import torch\n"
+    "F = torch.nn.functional\n"
+    "norm = F.batch_norm\n"
+    "F.batch_norm = lambda x, mean, var, *a, **k: "
+    "norm(x, mean.clone() if x.device.type != 'cpu' else mean, var, *a, **k)"
+)
+
 HOST_ADD = (
     "import torch\nadd = torch.add\ntorch.add = lambda x, y: add(x.cpu(), y.cpu()).to(x.device)"
 )
@@ -141,6 +149,7 @@ SEEDS: dict[str, Seed] = {
     "gate2.fallback.strict_raises": on_device("torch.special.bessel_j0", through_host),
     "gate2.fallback.counted": in_child(HOST_BESSEL),
     "gate2.fallback.convolution": in_child(HOST_CONVOLUTION),
+    "gate2.fallback.running_statistics": in_child(STATISTICS_LOST),
 }
 # The classifier is trained once for all checks that look at it; a seed has to be there first.
 ALONE = {name for name in SEEDS if name.startswith("gate2.classifier.")}
