@@ -36,6 +36,7 @@ emurt_activity translate(const Context& context, const emu_activity& in) {
 
 void Activity::enable(Process& process, bool on) {
   on_.store(on);
+  if (on) was_on_.store(true);
   for (int32_t index = 0; index < Process::kMostDevices; ++index) {
     if (Context* context = process.context_if_open(index)) {
       context->check(context->api.activity_enable(context->handle, on ? 1 : 0));
@@ -52,6 +53,16 @@ void Activity::collect(Context& context) {
     context.check(context.api.activity_read(context.handle, batch.data(), kBatch, &count, &dropped));
     dropped_ += dropped;
     for (size_t index = 0; index < count; ++index) records_.push_back(translate(context, batch[index]));
+  }
+}
+
+void Activity::keep(Context& context) noexcept {
+  if (!was_on_.load()) return;
+  try {
+    std::lock_guard<std::mutex> lock(mutex_);
+    collect(context);
+  } catch (const std::exception&) {
+    // Its device is gone, or the host is short of memory: there is nobody to ask again.
   }
 }
 

@@ -456,13 +456,14 @@ int32_t activity_enable(int32_t on) {
 }
 
 int32_t activity_read(emurt_activity* out, size_t capacity, size_t* count, uint64_t* dropped) {
-  return call([&](Process& process) {
+  const auto read = [&](Process& process) {
     require(count, "count");
     if (capacity > 0) require(out, "out");
     uint64_t lost = 0;
     *count = process.activity().read(process, out, capacity, &lost);
     if (dropped != nullptr) *dropped = lost;
-  });
+  };
+  return Process::get().is_shut_down() ? guarded([&] { read(Process::get()); }) : call(read);
 }
 
 const emurt_api table = {

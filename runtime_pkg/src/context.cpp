@@ -48,6 +48,7 @@ Context::~Context() {
 
 void Context::end() {
   if (ended_.exchange(true)) return;
+  process.activity().keep(*this);
   // Where the host was short for a moment: nobody would destroy it later.
   if (api.context_destroy(handle) == EMU_ERROR_HOST) api.context_destroy(handle);
 }

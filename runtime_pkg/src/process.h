@@ -53,6 +53,7 @@ class Process {
   // At the process's exit: as shutdown, unless a device does not answer; then a line on stderr says so and it is left.
   void exit();
 
+  bool is_shut_down() const { return state_.load(std::memory_order_acquire) == State::kShutDown; }
   bool activity_on() const { return activity_.on(); }
   Activity& activity() { return activity_; }
   const emu_driver_api& driver() { return driver_.api(); }

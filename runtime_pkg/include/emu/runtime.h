@@ -267,7 +267,8 @@ typedef struct emurt_api {
                     size_t bytes);
 
   /* Activity records of all devices of this process, oldest first. `correlation_push` names what the calling
-   * thread does next (an operator); records of commands submitted until the pop carry it. */
+   * thread does next (an operator); records of commands submitted until the pop carry it. What was recorded before a
+   * reset of the device or `shutdown` can be read after it. */
   int32_t (*activity_enable)(int32_t on);
   int32_t (*activity_read)(emurt_activity* out, size_t capacity, size_t* count, uint64_t* dropped);
   void (*correlation_push)(uint64_t id);

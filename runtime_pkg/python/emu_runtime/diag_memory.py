@@ -41,8 +41,10 @@ class Held:
 
 @contextlib.contextmanager
 def holding(plan: Plan) -> Iterator[Held]:
+    device = Device(plan.device)
     with contextlib.ExitStack() as stack:
-        yield Held(Device(plan.device), stack)
+        stack.callback(device.empty_cache)  # the next step finds it all free
+        yield Held(device, stack)
 
 
 def compare(place: str, expected: bytes, got: bytes) -> None:
@@ -62,7 +64,8 @@ def memory(plan: Plan) -> Figures:
     free, since the host's memory stands behind the device's.
     """
     device = Device(plan.device)
-    total = plan.pick(16 * MIB, 256 * MIB, _free(plan, device)) // CHUNK * CHUNK
+    free = _free(plan, device)
+    total = min(free, plan.pick(16 * MIB, 256 * MIB, free)) // CHUNK * CHUNK
     with holding(plan) as held:
         blocks = [held.alloc(min(64 * CHUNK, total - at)) for at in range(0, total, 64 * CHUNK)]
         places = [blocks[at // (64 * CHUNK)] + at % (64 * CHUNK) for at in range(0, total, CHUNK)]
@@ -74,7 +77,6 @@ def memory(plan: Plan) -> Figures:
             for number, address in enumerate(places):
                 expected = pattern[8 * number : 8 * number + CHUNK]
                 compare(f"memory at {address:#x}", expected, device.read(address, CHUNK))
-    device.empty_cache()
     return {"MiB": total // MIB, "patterns": 2}
 
 
@@ -91,7 +93,7 @@ def _free(plan: Plan, device: Device) -> int:
 
 def pinned(plan: Plan) -> Figures:
     """Host memory that the device reads and writes itself can be had, and is that memory."""
-    size = plan.pick(16, 64, 256) * MIB
+    size = min(_free(plan, Device(plan.device)), plan.pick(16, 64, 256) * MIB)
     with holding(plan) as held:
         buffer = held.pinned(size)
         address = held.alloc(size)
@@ -108,6 +110,8 @@ def copies(plan: Plan) -> Figures:
     source = random.Random(SEED)
     sizes = [1, 511, 4096, 4 * MIB - 1, 4 * MIB + 1, 9 * MIB]
     sizes += plan.pick([], [64 * MIB + 3], [64 * MIB + 3, 256 * MIB - 1])
+    free = _free(plan, device)
+    sizes = [size for size in sizes if 2 * size + CHUNK <= free]  # and what pages round up
     for size in sizes:
         data = source.randbytes(size)
         with holding(plan) as held:

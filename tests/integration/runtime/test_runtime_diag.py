@@ -78,6 +78,19 @@ def test_level_2_passes_on_a_good_device(site: Path) -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("device_mib", "words", "tested"), [(256, (), 256), (768, ("--memory", "100"), 100)]
+)
+def test_level_3_passes_on_a_small_device(
+    site: Path, socket_folder: Path, device_mib: int, words: tuple[str, ...], tested: int
+) -> None:
+    with served(site, socket_folder, "--memory", str(device_mib << 20)):
+        steps = diagnose(site, "--level", "3", *words, EMU_DEVICE_DIR=str(socket_folder))
+    assert {step["outcome"] for step in steps.values()} == {"passed"}, steps
+    assert steps["memory"]["figures"]["MiB"] == tested
+    assert steps["pinned memory"]["figures"]["MiB"] <= tested
+
+
 def test_level_3_takes_the_memory_that_it_may(site: Path, socket_folder: Path) -> None:
     with served(site, socket_folder, "--memory", str(768 << 20)):
         steps = diagnose(site, "--level", "3", "--memory", "512", EMU_DEVICE_DIR=str(socket_folder))
