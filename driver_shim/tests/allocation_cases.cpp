@@ -182,8 +182,7 @@ CASE(allocation_failures) {
   leave();
   const auto is_idle = [&] { return descriptors(emud) == descriptors_before && mappings(emud, "emu-") == 0; };
   CHECK(eventually(is_idle));
-  usleep(100'000); // what is freed after that is not seen from outside
-  const int64_t live_before = allocations.live;
+  const int64_t live_before = settled([&] { return int64_t(allocations.live); });
   uint64_t number = 0;
   for (bool failed = true; failed;) {
     allocations.count = 0;

@@ -37,8 +37,7 @@ CASE(emud_call_failures) {
   };
   clean("first life: "); // what grows once has grown
   CHECK(eventually([&] { return mappings(emud, "emu-") == 0; }));
-  usleep(100'000); // descriptors go after them
-  const int64_t descriptors_before = descriptors(emud);
+  const int64_t descriptors_before = settled([&] { return descriptors(emud); }); // they go after the mappings
   uint64_t number = 0, told = 0;
   for (bool failed = true; failed;) {
     calls.count = 0;

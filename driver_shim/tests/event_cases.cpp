@@ -3,6 +3,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+
+#include "emu_constants.h"
 #include "firmware_images.h"
 #include "ring.h"
 
@@ -133,6 +137,27 @@ CASE(event_of_the_device_is_not_crowded_out) {
   CHECK(events[0].kind == EMU_EVENT_BOOT && events[1].kind == EMU_EVENT_FIRMWARE_REFUSED && events[1].sequence == 2);
   CHECK(events[2].kind == EMU_EVENT_RESET && events[2].sequence == 3 + dropped);
   CHECK(events.back().kind == EMU_EVENT_FIRMWARE_REFUSED && events.back().sequence == 1103);
+}
+
+/* Nor by contexts, however many a reset makes lose what they have. */
+CASE(event_of_the_device_is_not_crowded_out_by_losses) {
+  const Served served;
+  emu_device* device = open_device();
+  REFUSED(EMU_ERROR_BAD_FIRMWARE, api->firmware_activate(device));
+  emu_context* contexts[constants::kClientContexts];
+  size_t resets = 0, lost = 0;
+  for (; lost <= 1024; ++resets, lost += std::size(contexts)) {
+    for (emu_context*& context : contexts) OK(api->context_create(device, &context));
+    OK(api->device_reset(device));
+    for (emu_context* context : contexts) OK(api->context_destroy(context));
+  }
+  uint64_t dropped = 0;
+  const std::vector<emu_event> events = events_of(device, 0, &dropped);
+  CHECK(events.size() == 1024 + 2 + 2 * resets && dropped == lost - 1024);
+  CHECK(events[0].kind == EMU_EVENT_BOOT && events[0].sequence == 1);
+  CHECK(events[1].kind == EMU_EVENT_FIRMWARE_REFUSED && events[1].sequence == 2);
+  const std::vector<uint32_t> kinds = kinds_of(events);
+  CHECK(size_t(std::count(kinds.begin(), kinds.end(), EMU_EVENT_RESET)) == resets);
 }
 
 CASE(event_text_is_for_its_user) {

@@ -71,7 +71,7 @@ class Failing {
   explicit Failing(int emud) : emud_(std::to_string(emud)), calls_(the_calls()) {
     live(kSteps.size(), 0); // what grows once has grown
     CHECK(eventually([&] { return mappings(emud_, "emu-") == 0; }));
-    usleep(100'000); // descriptors go after them
+    settled([&] { return descriptors(emud_); }); // they go after the mappings
     before_ = footprint();
   }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "account.h"
-#include "harness.h"
+#include "under_way.h"
 
 using namespace emu::test;
 
@@ -41,13 +41,7 @@ class Gate {
 class Held {
  public:
   Held() {
-    emu_program* count = setup_.program(kCount);
-    const int64_t forever = INT64_MAX;
-    uint64_t sequence = 0;
-    OK(api->queue_fill(setup_.queue, setup_.alloc(65536), 0, 1, 0, &sequence));
-    OK(api->queue_launch(setup_.queue, count, kOneBlock, &forever, sizeof forever, 0, nullptr));
-    OK(api->queue_synchronize(setup_.queue, sequence, UINT64_MAX));
-    usleep(50'000); // the launch is next, and nobody else is there
+    UnderWay(setup_).launch(INT64_MAX);
   }
 
  private:
@@ -155,7 +149,7 @@ CASE(fair_between_processes) {
 CASE(fair_to_who_came_first) {
   const Served device;
   const Gate first_gate, second_gate, holder_gate;
-  Client first([&] { want(first_gate, 0, 1, 3000, 10 * kShort); });
+  Client first([&] { want(first_gate, 0, 1, 20'000, 10 * kShort); }); // seconds, in which the others get their turn
   Client second([&] { want(second_gate, 1, 1, 1000, 10 * kShort); });
   Client holder([&] {
     holder_gate.wait();

@@ -126,7 +126,7 @@ CASE(greedy_quotas) {
 }
 
 CASE(greedy_silence) {
-  const Served device({"--handshake-seconds", "1"});
+  const Served device({"--handshake-seconds", "3"});
   const auto start = std::chrono::steady_clock::now();
   std::vector<Descriptor> silent;
   for (uint64_t i = 0; i < constants::kClientConnections; ++i) silent.push_back(connect_raw());

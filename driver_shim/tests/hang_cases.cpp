@@ -9,13 +9,17 @@ CASE(inject_hang_loses_its_queue_only) {
   Setup setup;
   const uint64_t address = setup.alloc(65536);
   emu_queue* third = setup.make_queue(EMU_QUEUE_COMPUTE);
+  emu_fence* go = nullptr; // once all is submitted that a queue that is lost would refuse
+  OK(api->fence_create(setup.context, &go));
   inject(setup, mine(EMU_FAULT_HANG));
   finish(setup.queue, fill(setup.queue, address, 1));
+  OK(api->queue_wait_fence(setup.queue, go, 1, 0, nullptr));
   emu_program* empty = empty_of(setup);
   const uint64_t hung = launch(setup.queue, empty);
   const uint64_t behind = fill(setup.queue, address, 2);
   uint64_t waits = 0;
   OK(api->queue_wait(third, setup.queue, behind, &waits));
+  OK(api->fence_signal(go, 1));
   REFUSED(EMU_ERROR_LAUNCH_TIMEOUT, api->queue_synchronize(setup.queue, behind, 20'000'000'000));
   emu_error error = last_error();
   CHECK(error.scope == EMU_SCOPE_QUEUE && error.queue == api->queue_id(setup.queue) && error.command == hung);
@@ -60,15 +64,17 @@ CASE(queue_destroyed_that_another_waits_for) {
     emu_fence* fence = nullptr;
     OK(api->fence_create(setup.context, &fence));
     inject(setup, mine(EMU_FAULT_HANG));
+    OK(api->queue_wait_fence(setup.queue, fence, 1, 0, nullptr)); // until all is submitted that follows it
     const uint64_t done = fill(setup.queue, address, 1), hung = launch(setup.queue, empty_of(setup));
     uint64_t first = 0, second = 0;
-    OK(api->queue_wait_fence(setup.copies, fence, 1, 0, nullptr));
+    OK(api->queue_wait_fence(setup.copies, fence, 2, 0, nullptr));
     OK(api->queue_wait(setup.copies, setup.queue, done, &first));
     OK(api->queue_wait(setup.copies, setup.queue, hung, &second));
+    OK(api->fence_signal(fence, 1));
     REFUSED(EMU_ERROR_LAUNCH_TIMEOUT, api->queue_synchronize(setup.queue, hung, 20'000'000'000));
     if (reset) OK(api->queue_reset(setup.queue));
     OK(api->queue_destroy(setup.queue));
-    OK(api->fence_signal(fence, 1));
+    OK(api->fence_signal(fence, 2));
     REFUSED(EMU_ERROR_QUEUE_LOST, api->queue_synchronize(setup.copies, second, 20'000'000'000));
     CHECK(last_error().scope == EMU_SCOPE_QUEUE && last_error().command == second);
     SAYS(last_error().cause, "waits for command " + std::to_string(hung));

@@ -109,6 +109,24 @@ bool eventually(const std::function<bool()>& look, double seconds) {
   return true;
 }
 
+int64_t settled(const std::function<int64_t()>& read) {
+  int64_t value = read();
+  for (int same = 0; same < 100; ++same) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const int64_t now = read();
+    if (now != value) same = 0;
+    value = now;
+  }
+  return value;
+}
+
+bool is_within(Duration limit, const std::function<Duration()>& work) {
+  for (int i = 0; i < 5; ++i) {
+    if (work() < limit) return true;
+  }
+  return false;
+}
+
 void note_emud(int pid) { (void)!write(notes, &pid, sizeof pid); }
 
 Ended run_emud(const std::vector<std::string>& options) {

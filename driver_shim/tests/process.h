@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -57,6 +58,12 @@ bool is_running(int pid); // one that ended and waits to be reaped does not
 int64_t descriptors(const std::string& process);                       // open ones; its id, or "self"
 int64_t mappings(const std::string& process, const std::string& name); // of memory files whose names begin so
 bool eventually(const std::function<bool()>& look, double seconds = 20);
+/* Of what other processes still change: what `read` gives when it has given the same for a second. */
+int64_t settled(const std::function<int64_t()>& read);
+/* Whether what `work` gives, the host's time that something took, is less than `limit` once in five: what takes longer
+ * by itself always does, and what the host had no turn for did once. */
+using Duration = std::chrono::steady_clock::duration;
+bool is_within(Duration limit, const std::function<Duration()>& work);
 void note_emud(int pid);  // has to be gone when the case is over
 
 /* Runs `work` as the case in a process of its own, and judges: its status, what emuds left

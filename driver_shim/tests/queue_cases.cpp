@@ -84,14 +84,15 @@ CASE(queue_wait_before_submission) {
 CASE(queue_timeout) {
   Setup setup;
   emu_program* count = setup.program(kCount);
-  const int64_t steps = 50'000'000;
-  uint64_t sequence = 0;
-  OK(api->queue_launch(setup.queue, count, kOneBlock, &steps, sizeof steps, 0, &sequence));
+  const int64_t forever = INT64_MAX;
+  uint64_t sequence = 0, first = 0;
+  OK(api->queue_launch(setup.queue, count, kOneBlock, &forever, sizeof forever, 0, &sequence));
   REFUSED(EMU_ERROR_TIMEOUT, api->queue_synchronize(setup.queue, sequence, 0));
   const auto start = std::chrono::steady_clock::now();
   REFUSED(EMU_ERROR_TIMEOUT, api->queue_synchronize(setup.queue, sequence, 2'000'000));
   CHECK(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(2));
-  OK(api->queue_synchronize(setup.queue, sequence, UINT64_MAX)); // it went on
+  OK(api->queue_cancel(setup.queue, sequence, EMU_CANCEL_RUNNING, &first)); // it went on
+  OK(api->queue_synchronize(setup.queue, sequence, UINT64_MAX));
   OK(api->queue_synchronize(setup.queue, sequence, 0));
 }
 

@@ -159,8 +159,8 @@ typedef struct emu_telemetry {
   uint64_t on_device_ticks;
   uint64_t program_bytes;       /* of the loads and stores of programs */
 
-  /* From when an engine found a command ready to start (first in its queue, its fences passed) to when it took it up, on
-   * the device clock; and from its submission to its start on the host's. Commands that take no time don't count. */
+  /* From when an engine found a command ready to start (first in its queue, its fences passed) to when it took it up,
+   * on the device clock; and from its submission to its start on the host's. Commands that take no time don't count. */
   uint64_t queued_commands;
   uint64_t queue_delay_ticks;   /* sum */
   uint64_t queue_delay_most_ticks;
@@ -214,8 +214,9 @@ typedef enum emu_activity_kind {
   EMU_ACTIVITY_COPY_PEER = 11
 } emu_activity_kind;
 
-/* One finished command, or what happened to the firmware meanwhile: then `command` is the number of the event, `program`
- * the start of its text and `queue` UINT32_MAX. Ticks are of the device clock; nanoseconds are the host's CLOCK_MONOTONIC. */
+/* One finished command, or what happened to the firmware meanwhile: then `command` is the number of the event,
+ * `program` the start of its text and `queue` UINT32_MAX. Ticks are of the device clock; nanoseconds are the host's
+ * CLOCK_MONOTONIC. */
 typedef struct emu_activity {
   uint32_t size;
   uint32_t kind;
@@ -259,7 +260,8 @@ typedef struct emu_firmware_slot {
 
 typedef struct emu_firmware_info {
   uint32_t size;
-  uint32_t active;          /* the slot that runs, or EMU_NO_SLOT: neither could be started, and the built-in image runs */
+  /* The slot that runs, or EMU_NO_SLOT: neither could be started, and the built-in image runs. */
+  uint32_t active;
   uint32_t pending;         /* the slot that the next start or reset tries, or EMU_NO_SLOT */
   uint32_t previous;        /* the slot that ran before and is as it was then, or EMU_NO_SLOT */
   uint32_t minimum_rollback_index; /* the highest that ever ran */
@@ -331,7 +333,8 @@ typedef struct emu_fault {
 typedef struct emu_fence_token { uint64_t part[2]; } emu_fence_token;
 #define EMU_FENCE_MAY_SIGNAL 1u /* flag of fence_export */
 
-/* A link between two devices of one emud. Element 0 is of the way from device[0] to device[1], element 1 of that back. */
+/* A link between two devices of one emud. Element 0 is of the way from device[0] to device[1], element 1 of that
+ * back. */
 typedef struct emu_link_info {
   uint32_t size;
   uint32_t index;
@@ -410,7 +413,8 @@ typedef struct emu_driver_api {
   emu_status (*queue_completed)(emu_queue*, uint64_t* value);
   emu_status (*queue_synchronize)(emu_queue*, uint64_t value, uint64_t timeout_ns);
 
-  /* Activity records, oldest first; off until enabled. The record buffer is bounded; `dropped` counts what did not fit. */
+  /* Activity records, oldest first; off until enabled. The record buffer is bounded; `dropped` counts what did not
+   * fit. */
   emu_status (*activity_enable)(emu_context*, int32_t on);
   emu_status (*activity_read)(emu_context*, emu_activity* out, size_t capacity, size_t* count, uint64_t* dropped);
 
@@ -457,10 +461,10 @@ typedef struct emu_driver_api {
   emu_status (*fault_list)(emu_device*, emu_fault* out, size_t capacity, size_t* count); /* oldest first */
 
   /* Takes back the commands of the queue from sequence number `from` on that were submitted before this call and have
-   * not started. Each is passed over when its turn comes, a wait without waiting: it does nothing, takes no device time,
-   * and its activity record says EMU_ERROR_CANCELLED. The timeline goes on over it, and a signal of a fence is given, so
-   * that nobody who waits for it hangs; commands that are submitted later run. `first` is the lowest number that is
-   * passed over, or the next one to be submitted where none is; all from there on are.
+   * not started. Each is passed over when its turn comes, a wait without waiting: it does nothing, takes no device
+   * time, and its activity record says EMU_ERROR_CANCELLED. The timeline goes on over it, and a signal of a fence is
+   * given, so that nobody who waits for it hangs; commands that are submitted later run. `first` is the lowest number
+   * that is passed over, or the next one to be submitted where none is; all from there on are.
    * EMU_CANCEL_RUNNING also ends a launch, copy or fill of number `from` or later that is under way, within some tens
    * of milliseconds: it is done as far as the timeline goes, its record says EMU_ERROR_CANCELLED unless it was done
    * before, and what it wrote is a part of what it would have written. Without that flag what started goes on. */
@@ -473,9 +477,10 @@ typedef struct emu_driver_api {
    *
    * A signal raises the counter to `value`; one that is not higher changes nothing. A fence breaks for good when a
    * context that may signal it is lost, or is left behind by a process that ended, when a queue that is lost, reset or
-   * destroyed had a signal of it to give, and when no holder is left that may: every wait for a value that was not reached gives EMU_ERROR_FENCE_BROKEN at once. That of a queue loses the queue.
-   * A handle goes with its context. Destroy it only after the commands that name it are done: one that comes to it later
-   * is EMU_ERROR_ILLEGAL_COMMAND, which loses the context. */
+   * destroyed had a signal of it to give, and when no holder is left that may: every wait for a value that was not
+   * reached gives EMU_ERROR_FENCE_BROKEN at once. That of a queue loses the queue.
+   * A handle goes with its context. Destroy it only after the commands that name it are done: one that comes to it
+   * later is EMU_ERROR_ILLEGAL_COMMAND, which loses the context. */
   emu_status (*fence_create)(emu_context*, emu_fence** out);
   emu_status (*fence_export)(emu_fence*, uint32_t flags, emu_fence_token* out);
   emu_status (*fence_import)(emu_context*, const emu_fence_token*, emu_fence** out);
@@ -488,8 +493,8 @@ typedef struct emu_driver_api {
   emu_status (*queue_signal_fence)(emu_queue*, emu_fence*, uint64_t value, uint64_t correlation, uint64_t* sequence);
   emu_status (*queue_wait_fence)(emu_queue*, emu_fence*, uint64_t value, uint64_t correlation, uint64_t* sequence);
 
-  /* Links (docs/queues.md) count from 0; past the last one it is EMU_ERROR_INVALID_ARGUMENT. A link is taken down and up
-   * by the user that emud runs as; others get EMU_ERROR_PERMISSION. */
+  /* Links (docs/queues.md) count from 0; past the last one it is EMU_ERROR_INVALID_ARGUMENT. A link is taken down and
+   * up by the user that emud runs as; others get EMU_ERROR_PERMISSION. */
   emu_status (*link_info)(emu_device*, uint32_t index, emu_link_info* out);
   emu_status (*link_set_up)(emu_device*, uint32_t index, int32_t up);
   /* From one context of this process to another, over the link that joins their devices, or within the one device of

@@ -407,7 +407,7 @@ bool wait_is_over(Queue& queue) {
   }
   if (CommandKind(command.kind) == CommandKind::copy_peer) {
     const auto peer = queue.context->peer(command.offset);
-    return !peer || peer->yielding == 0;
+    return !peer || peer->awaiting_visits == 0;
   }
   if (CommandKind(command.kind) != CommandKind::wait) return true;
   const auto awaited = awaited_by(queue);

@@ -44,10 +44,12 @@ class Context::Quiet {
     ++context_.yielding;
     context_.running[0].lock();
     context_.running[1].lock();
-    context_.visits.lock(); // last: an engine that visits holds `running` of its own context
+    ++context_.awaiting_visits; // not before: what it waits for may take as long as a launch
+    context_.visits.lock();     // last: an engine that visits holds `running` of its own context
   }
   ~Quiet() {
     context_.visits.unlock();
+    --context_.awaiting_visits;
     context_.running[1].unlock();
     context_.running[0].unlock();
     --context_.yielding;

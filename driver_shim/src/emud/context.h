@@ -100,6 +100,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::shared_ptr<Context> peer(uint64_t id) const; // none: it is gone
   /* Held shared by an engine that copies to or from this context as another one's peer: what it maps stays. */
   std::shared_mutex visits;
+  std::atomic<int> awaiting_visits{0}; // raised by who needs it alone: engines that come without a pause step back
   Timeline::Outcome retired(uint64_t queue, uint64_t sequence) const; // of a queue that was destroyed; open if unknown
   machine::AddressSpace space() const { return window_.space(); }
   void fail(const emu_error& error); // the first one counts

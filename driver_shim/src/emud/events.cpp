@@ -17,9 +17,11 @@ emu_event new_event(emu_event_kind kind, emu_status status, emu_scope scope) {
 
 namespace {
 
-/* The others are of the device itself, or of its owner. */
+/* The others are of the device itself, or of its owner. A loss has the scope of its cause, and there are as many as
+ * clients have contexts. */
 bool is_of_any_client(const emu_event& event) {
-  return event.scope < EMU_SCOPE_DEVICE && event.kind != EMU_EVENT_INJECTION;
+  return event.kind == EMU_EVENT_CONTEXT_LOST ||
+         (event.scope < EMU_SCOPE_DEVICE && event.kind != EMU_EVENT_INJECTION);
 }
 
 } // namespace

@@ -14,7 +14,9 @@ namespace emu {
 Fence::Hold::Hold(std::shared_ptr<Fence> fence_, Device& device, bool may_signal_, Quota& quota)
     : fence(std::move(fence_)), may_signal(may_signal_), device_(device), one_(quota, 1) {
   Shared made = share("emu-fence", kFencePageBytes);
-  if (!made.memory) throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND, format("no page for a fence: %s", std::strerror(errno)));
+  if (!made.memory) {
+    throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND, format("no page for a fence: %s", std::strerror(errno)));
+  }
   fd_ = std::move(made.fd);
   page_ = std::move(made.memory);
   const std::lock_guard lock(fence->mutex_);

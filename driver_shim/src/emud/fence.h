@@ -1,7 +1,8 @@
 /* A fence: a 64-bit counter that contexts of any process and device of one emud hold, signal and wait for.
  *
  * It never goes back. It breaks, for good, when a context that may signal it is lost or left behind by a client that
- * ended, and when none is left that may: then nobody waits any more for a value that it has not reached. */
+ * ended, when a queue that has a signal of it to give is lost, reset or destroyed, and when none is left that may: then
+ * nobody waits any more for a value that it has not reached. */
 #ifndef EMU_FENCE_H
 #define EMU_FENCE_H
 

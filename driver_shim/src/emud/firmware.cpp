@@ -134,8 +134,7 @@ std::vector<Firmware::Happened> Firmware::boot() {
     started = starts(state.previous, state, happened);
     state.previous = EMU_NO_SLOT; // what ran before it cannot
   }
-  const std::span<const std::byte> image = started ? std::span<const std::byte>(slots_[state.active]) : built_in();
-  const ImageHeader header = judge_image(image, EMU_DRIVER_INTERFACE, key_);
+  const ImageHeader header = started ? judge(state.active) : judge_image(built_in(), EMU_DRIVER_INTERFACE, key_);
   if (!started) state.active = EMU_NO_SLOT;
   std::string version = header.version;
   happened.push_back({EMU_EVENT_BOOT, EMU_OK,

@@ -141,7 +141,7 @@ void Server::shut_down() {
   nodes_.clear(); // removed first: nobody new comes
   for (const auto& device : devices_) device->lose();
   for (Session& session : sessions_) session.hang_up();
-  // What cannot be stopped half-way, like a long copy onto itself, does not hold up the end.
+  // A thread that the host does not let go on, like one that writes to a folder that hangs, does not hold up the end.
   std::thread([] {
     sleep(2);
     syscall(SYS_exit_group, 0);

@@ -91,8 +91,9 @@ Token Context::peer_export() {
 
 uint64_t Context::peer_import(const Token& token) {
   const std::shared_ptr<Context> peer = device.board().peers.find(token);
-  // The kernel says of which process a client is: a token that leaked is of no use to another.
-  if (!peer || peer.get() == this || peer->quotas_ != quotas_ || peer->owner != owner) {
+  // The kernel says whose a client is: a token that leaked is of no use to another process, and where those of other
+  // PID namespaces look like one, to no other user.
+  if (!peer || peer.get() == this || peer->quotas_ != quotas_ || peer->owner != owner || peer->user != user) {
     throw Refusal(EMU_ERROR_PERMISSION, EMU_SCOPE_COMMAND, "the token is of no other context of this process");
   }
   if (&peer->device != &device && device.board().links.between(device.index, peer->device.index) == nullptr) {

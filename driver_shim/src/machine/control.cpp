@@ -49,7 +49,8 @@ const Step* end(Block& block, const Step* step) {
   block.charge(step, 0);
   if (block.ticks > block.limits.ticks)
     return block.fail(step, EMU_ERROR_BUDGET, 0, "the block used %llu ticks, the launch may use %llu",
-                      static_cast<unsigned long long>(block.ticks), static_cast<unsigned long long>(block.limits.ticks));
+                      static_cast<unsigned long long>(block.ticks),
+                      static_cast<unsigned long long>(block.limits.ticks));
   const Step* start = block.program.at(step->imm);
   const uint64_t done = ++block.s[start->reg[0]];
   return static_cast<int64_t>(done) < block.loop_count[step->depth] ? start + 1 : step + 1;

@@ -113,7 +113,8 @@ std::optional<std::vector<std::byte>> assemble(std::string_view text, std::strin
 std::optional<std::string> disassemble(std::span<const std::byte> binary, std::string& why);
 
 /* Host threads that blocks are spread over; the thread that calls `run` takes part, so Pool(1) starts none.
- * Where the host refuses a thread, it has fewer. Several threads may run programs on one pool: the second does its blocks alone. */
+ * Where the host refuses a thread, it has fewer. Several threads may run programs on one pool: the second does its
+ * blocks alone. */
 class Pool {
  public:
   explicit Pool(unsigned threads);

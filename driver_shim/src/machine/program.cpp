@@ -101,7 +101,9 @@ Step step_of(const Instruction& in, uint32_t index, const Kernels& kernels) {
     step.reg[slot] = r.index;
     if (r.register_class == kClassV) step.vectors |= static_cast<uint8_t>(1u << slot);
     if (r.register_class == kClassP) step.predicates |= static_cast<uint8_t>(1u << slot);
-    if (slot > 0) step.source_bytes[step.sources++] = static_cast<uint8_t>(element_bytes(read_type(*step.info, in, slot)));
+    if (slot > 0) {
+      step.source_bytes[step.sources++] = static_cast<uint8_t>(element_bytes(read_type(*step.info, in, slot)));
+    }
     all_uniform = all_uniform && r.register_class == kClassS;
   }
   const CostRule& rule = kCosts[static_cast<unsigned>(step.info->cost)];

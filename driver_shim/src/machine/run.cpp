@@ -117,7 +117,8 @@ class Launch {
     fault = Fault{};
     fault.status = EMU_ERROR_BUDGET;
     std::snprintf(fault.cause, sizeof fault.cause, "the launch used %llu ticks or more, it may use %llu",
-                  static_cast<unsigned long long>(cost.ticks), static_cast<unsigned long long>(limits_.ticks + kLaunchTicks));
+                  static_cast<unsigned long long>(cost.ticks),
+                  static_cast<unsigned long long>(limits_.ticks + kLaunchTicks));
     return false;
   }
 

@@ -175,12 +175,14 @@ const Step* multiply_add_narrow(Block& block, const Step* step) {
   for (uint32_t i = 0; i < 2; ++i) {
     const uint8_t reg = step->reg[i + 1];
     const Tile& shape = block.m[reg];
-    wide[i] = {block.scratch() + size_t{i} * kTileRows * kTileColumns * step->bytes, stride_of(shape.columns, step->bytes)};
+    wide[i] = {block.scratch() + size_t{i} * kTileRows * kTileColumns * step->bytes,
+               stride_of(shape.columns, step->bytes)};
     convert_rows(step, wide[i], {block.tile(reg), shape.stride}, step->bytes, shape);
   }
   const Type sums = step->info->op == Op::mmaw ? Type::f32 : Type::i32;
   const MultiplyAdd multiply_add = block.program.kernels().multiply_add(sums);
-  multiply_add({block.tile(step->reg[0]), d.stride}, wide[0], wide[1], d.rows, d.columns, block.m[step->reg[1]].columns);
+  multiply_add({block.tile(step->reg[0]), d.stride}, wide[0], wide[1], d.rows, d.columns,
+               block.m[step->reg[1]].columns);
   return step + 1;
 }
 

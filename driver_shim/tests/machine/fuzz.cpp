@@ -219,7 +219,7 @@ class Fuzzer {
     std::vector<uint8_t> pages(kPages), memory(kPages << kPageShift, kPattern);
     for (uint8_t& page : pages) page = static_cast<uint8_t>(below(6) == 0 ? below(4) : 3);
     std::vector<std::byte> args(args_bytes(program));
-    const uint64_t base = (below(2) * below(uint64_t{1} << 25)) << 38; /* that of a process's first context, or a later */
+    const uint64_t base = (below(2) * below(uint64_t{1} << 25)) << 38; /* of a process's first context, or a later */
     const uint64_t address = base + below(memory.size()) / 8 * 8;
     const uint32_t numbers[2] = {0x3fc00000, static_cast<uint32_t>(below(300))};
     if (args.size() >= 8) std::memcpy(args.data(), &address, 8);

@@ -64,8 +64,8 @@ __attribute__((visibility("default"))) int machine_run(const void* program, void
                                                        Cost* cost, Fault* fault) {
   const AddressSpace space{static_cast<std::byte*>(window), bytes, pages, page_shift, base};
   const std::chrono::duration<double> most(seconds);
-  const Limits limits{budget, std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(most),
-                      cancelled};
+  const Limits limits{
+      budget, std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(most), cancelled};
   return run(*static_cast<const Program*>(program), space, grid, {static_cast<const std::byte*>(args), args_length},
              limits, *static_cast<Pool*>(pool), *cost, *fault)
              ? 1

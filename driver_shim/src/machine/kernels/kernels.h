@@ -22,8 +22,8 @@ struct Source {
   bool uniform;
 };
 
-/* destination[i] = f(sources[0][i], ...) for i < lanes, or for a scan of lanes 0 .. i. The destination may be one of the sources when their
- * elements have the same size. Predicates are bytes, 0 or 1. */
+/* destination[i] = f(sources[0][i], ...) for i < lanes, or for a scan of lanes 0 .. i. The destination may be one of
+ * the sources when their elements have the same size. Predicates are bytes, 0 or 1. */
 using Elementwise = void (*)(void* destination, const Source* sources, uint32_t lanes);
 
 /* *destination = reduction of lanes elements, as 64 bits of a uniform register. */

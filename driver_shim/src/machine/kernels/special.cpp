@@ -63,7 +63,8 @@ constexpr Point kErf[] = {
 
 /* erf(c + t) - erf(c) = slope * integral of e^(-2cu - u^2) du over 0 .. t, |t| <= 1/16: its Taylor series, whose
  * coefficients follow b[n + 1] = -2 (c b[n] + b[n - 1]) / (n + 1); to t^14, remainder below 2^-57 of erf.
- * This is the sum from b[n] t^n / (n + 1) on; a recursion, as a loop inside the lanes' loop keeps it from vectorising. */
+ * This is the sum from b[n] t^n / (n + 1) on; a recursion, as a loop inside the lanes' loop keeps it from
+ * vectorising. */
 template <int n>
 [[gnu::always_inline]] inline double series(double c, double t, double before, double here, double power) {
   const double term = here * power * (1.0 / (n + 1));
