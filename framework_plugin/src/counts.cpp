@@ -40,7 +40,7 @@ uint64_t exchange_outermost_operator(uint64_t id) noexcept { return std::exchang
 
 void set_recording(bool on) noexcept { recording_now.store(on, std::memory_order_relaxed); }
 bool recording() noexcept { return recording_now.load(std::memory_order_relaxed); }
-void push_correlation(uint64_t id) noexcept { api().correlation_push(id); }
+void push_correlation(uint64_t id) noexcept { api().correlation_push(kCorrelations + id); }
 void pop_correlation() noexcept { api().correlation_pop(); }
 
 }  // namespace emu

@@ -17,7 +17,7 @@ struct Counter {
   explicit Counter(const char* operator_name);
 
   const char* name;
-  uint64_t id;  // correlation: from 1
+  uint64_t id;  // from 1
   std::atomic<uint64_t> calls{0};
   Counter* next;
 };
@@ -26,6 +26,8 @@ Counter* first_counter() noexcept;
 const char* counter_name(uint64_t id) noexcept;  // nullptr when there is none
 void set_recording(bool on) noexcept;
 bool recording() noexcept;
+// The commands of an operator carry kCorrelations + its id: smaller numbers are the program's own.
+constexpr uint64_t kCorrelations = uint64_t{1} << 32;
 void push_correlation(uint64_t id) noexcept;
 void pop_correlation() noexcept;
 

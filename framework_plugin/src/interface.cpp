@@ -99,7 +99,7 @@ EMU_EXPORT void torch_emu_reset_counts() {
 EMU_EXPORT uint64_t torch_emu_bookkeeping_bytes(int device) { return emu::bounds_bytes_read(device); }
 EMU_EXPORT void torch_emu_set_recording(int on) { emu::set_recording(on != 0); }
 EMU_EXPORT const char* torch_emu_operator_name(uint64_t correlation) {
-  const char* name = emu::counter_name(correlation);
+  const char* name = correlation > emu::kCorrelations ? emu::counter_name(correlation - emu::kCorrelations) : nullptr;
   return name == nullptr ? "" : name;
 }
 

@@ -61,15 +61,8 @@ def kernel_activity() -> Iterator[list[KernelActivity]]:
     """
     from emu_runtime import record_activity
 
-    library = loading.library()
+    loading.library()  # or the reason why there is none
     found: list[KernelActivity] = []
     with record_activity(*range(devices.device_count())) as records:
-        library.get("set_recording", 1)
-        try:
-            yield found
-        finally:
-            library.get("set_recording", 0)
-    for record in records:
-        name = library.get("operator_name", record.correlation)
-        assert isinstance(name, bytes)
-        found.append(KernelActivity(f"aten::{name.decode()}" if name else "", record))
+        yield found
+    found += [KernelActivity(record.operator, record) for record in records]

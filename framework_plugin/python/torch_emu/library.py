@@ -82,7 +82,22 @@ def load(torch_version: str) -> Library:
         raise PluginError(f"{path} does not load: {error}. {reinstall()}") from error
     library = Library(path, functions)
     library.call("init", runtime_path.encode(), driver_path.encode(), fallback.encode())
+    _name_operators(library)
     return library
+
+
+def _name_operators(library: Library) -> None:
+    from emu_runtime.activity import name_operators
+
+    def record(on: bool) -> None:
+        library.get("set_recording", int(on))
+
+    def name(correlation: int) -> str:
+        found = library.get("operator_name", correlation)
+        assert isinstance(found, bytes)
+        return f"aten::{found.decode()}" if found else ""
+
+    name_operators(record, name)
 
 
 def _load_runtime() -> tuple[str, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+import os
+import threading
+from collections.abc import Callable, Iterator
 from ctypes import byref
 from dataclasses import dataclass
 
@@ -46,22 +48,107 @@ class Activity:
     bytes: int
     grid: tuple[int, int, int]
     program: str
+    operator: str = ""  # what `correlation` stands for, where a library tells by `name_operators`
 
     @property
     def ticks(self) -> int:
         return self.end_ticks - self.start_ticks
 
 
-def enable_activity(on: bool) -> None:
-    """Record commands of all devices of this process from now on, or stop."""
+class Recording:
+    """The commands of all devices of this process that finish between `start` and `stop`.
+
+    Any number of recordings run at a time, and each is given all records of its own time. A process
+    that forks keeps them: in the child none runs.
+    """
+
+    def __init__(self) -> None:
+        self._records: list[Activity] = []
+        self._dropped = 0
+
+    def start(self) -> None:
+        with _lock:
+            try:
+                if not _running:
+                    _switch(True)
+                _share()  # what was before is the others', or nobody's
+            except EmuError:
+                if not _running:
+                    with contextlib.suppress(EmuError):
+                        _switch(False)
+                raise
+            _running.append(self)
+
+    def read(self) -> tuple[list[Activity], int]:
+        """What was recorded and not yet read, oldest first, and how many records were dropped.
+
+        Raises EmuError for a device that is lost only when the others have no more records.
+        """
+        with _lock:
+            try:
+                _share()
+            except EmuError:
+                if not self._records and not self._dropped:
+                    raise
+            found = self._records, self._dropped
+            self._records, self._dropped = [], 0
+            return found
+
+    def stop(self) -> None:
+        with _lock:
+            if self in _running:
+                _running.remove(self)
+                if not _running:
+                    _switch(False)
+
+
+@dataclass(frozen=True)
+class _Operators:
+    record: Callable[[bool], None]
+    name: Callable[[int], str]
+
+
+_lock = threading.Lock()
+_running: list[Recording] = []
+_operators: list[_Operators] = []
+
+
+def _forget() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread that the child does not have may have held it
+    _running.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def name_operators(record: Callable[[bool], None], name: Callable[[int], str]) -> None:
+    """For a library whose operators submit commands: how these get its operators' names.
+
+    `record(True)` asks it for a correlation id of each operator, `record(False)` says that nobody
+    records any more. `name` gives the operator of an id, "" for one that is not the library's.
+    """
+    with _lock:
+        _operators.append(_Operators(record, name))
+        if _running:
+            record(True)
+
+
+def _switch(on: bool) -> None:
+    for operators in _operators:
+        operators.record(on)
     call("activity_enable", int(on))
 
 
-def read_activity() -> tuple[list[Activity], int]:
-    """What was recorded and not yet read, oldest first, and how many records were dropped.
+def _share() -> None:
+    """Give each running recording what the devices have."""
+    records, dropped = _read()
+    for recording in _running:
+        recording._records += records
+        recording._dropped += dropped
 
-    Raises EmuError for a device that is lost only when the others have no more records.
-    """
+
+def _read() -> tuple[list[Activity], int]:
     buffer = (interface.CActivity * _BATCH)()
     records: list[Activity] = []
     lost = 0
@@ -94,26 +181,31 @@ def _record(raw: interface.CActivity) -> Activity:
         bytes=raw.bytes,
         grid=(raw.grid[0], raw.grid[1], raw.grid[2]),
         program=raw.program.decode(errors="replace"),
+        operator=_operator(raw.correlation),
     )
+
+
+def _operator(number: int) -> str:
+    return next((name for each in _operators if (name := each.name(number))), "")
 
 
 @contextlib.contextmanager
 def record_activity(*devices: int) -> Iterator[list[Activity]]:
     """Fills the list that it gives when the block ends and the devices (default: 0) are done.
 
-    Records of before are thrown away. Dropped ones raise RuntimeError, since a gap would look
+    Records of before are not in it. Dropped ones raise RuntimeError, since a gap would look
     like idleness.
     """
-    enable_activity(True)
-    read_activity()
+    recording = Recording()
+    recording.start()
     records: list[Activity] = []
     try:
         yield records
         for device in devices or (0,):
             call("device_synchronize", device)
-        found, lost = read_activity()
+        found, lost = recording.read()
     finally:
-        enable_activity(False)
+        recording.stop()
     if lost:
         raise RuntimeError(f"{lost} activity records did not fit: read them more often")
     records += found
@@ -121,7 +213,7 @@ def record_activity(*devices: int) -> Iterator[list[Activity]]:
 
 @contextlib.contextmanager
 def correlation(number: int) -> Iterator[None]:
-    """Commands that this thread submits inside carry the number."""
+    """Commands that this thread submits inside carry the number; from 2**32 on are operators'."""
     api = table()
     api.correlation_push(number)
     try:

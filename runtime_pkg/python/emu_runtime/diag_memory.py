@@ -93,7 +93,7 @@ def _free(plan: Plan, device: Device) -> int:
 
 def pinned(plan: Plan) -> Figures:
     """Host memory that the device reads and writes itself can be had, and is that memory."""
-    size = min(_free(plan, Device(plan.device)), plan.pick(16, 64, 256) * MIB)
+    size = min(_free(plan, Device(plan.device)) // MIB, plan.pick(16, 64, 256)) * MIB
     with holding(plan) as held:
         buffer = held.pinned(size)
         address = held.alloc(size)
@@ -133,7 +133,7 @@ def bandwidth(plan: Plan) -> Figures:
     """Of copies, on the device's clock, where the same copy takes the same time each time."""
     device = Device(plan.device)
     hertz = device.properties().clock_hertz
-    size = plan.pick(16, 64, 256) * MIB
+    size = min(_free(plan, device) // 2, plan.pick(16, 64, 256) * MIB)
     ticks: dict[ActivityKind, list[int]] = {}
     with holding(plan) as held, emu_runtime.record_activity(plan.device) as records:
         buffer = held.pinned(size)

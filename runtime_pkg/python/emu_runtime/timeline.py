@@ -74,6 +74,8 @@ def _track(record: Activity) -> int:
 def _event(record: Activity, process: int, start: float, end: float) -> Event:
     """Times in microseconds."""
     name = record.program or record.kind.name.lower()
+    if record.operator:
+        name += f" ({record.operator})"
     args = {**asdict(record), "kind": record.kind.name.lower()}
     event: Event = {
         "name": name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -102,6 +103,39 @@ assert torch.ones(2, device="emu").sum().item() == 2
 def test_a_forked_child_is_told_to_spawn() -> None:
     done = run(FORK)
     assert done.returncode == 0, done.stderr
+
+
+TRACED = """
+import emu_runtime, torch
+x = torch.ones(4, device="emu")
+with torch.emu.kernel_activity() as kernels:
+    y = x * 2
+assert [(k.operator, k.activity.program) for k in kernels] == [("aten::mul.Tensor", "mul_f32")]
+model = torch.nn.Linear(4, 4).to("emu")
+model(y).sum().backward()
+with emu_runtime.correlation(3):
+    device = emu_runtime.Device(0)
+    device.write(device.alloc(64), bytes(64), emu_runtime.Stream(0))
+"""
+
+
+def test_a_trace_names_the_operator_of_each_command(tmp_path: Path) -> None:
+    """Also after the program recorded by itself; a number of its own is no operator."""
+    (tmp_path / "program.py").write_text(TRACED)
+    done = run(
+        "import sys\nfrom emu_runtime.trace import main\n"
+        f"sys.exit(main(['--json', '-o', {str(tmp_path / 'out.json')!r}, "
+        f"{str(tmp_path / 'program.py')!r}]))"
+    )
+    assert done.returncode == 0, done.stderr
+    *operators, own = json.loads((tmp_path / "out.json").read_text())["records"]
+    assert (own["correlation"], own["operator"]) == (3, "")
+    assert all(record["operator"].startswith("aten::") for record in operators), operators
+    named = {(record["operator"], record["program"]) for record in operators}
+    assert named >= {("aten::fill_.Scalar", "fill_f32"), ("aten::mul.Tensor", "mul_f32")}
+    assert {"aten::addmm", "aten::_copy_from"} <= {operator for operator, _ in named}
+    numbers = {record["operator"]: record["correlation"] for record in operators}
+    assert len(set(numbers.values())) == len(numbers)
 
 
 def test_threads() -> None:

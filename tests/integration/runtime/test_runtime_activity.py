@@ -15,13 +15,15 @@ pytestmark = pytest.mark.integration
 PRELUDE = """
 import json
 import emu_runtime as emu
+from emu_runtime.activity import Recording
 
 device = emu.Device(0)
-emu.enable_activity(True)
+recording = Recording()
+recording.start()
 device.fill(device.alloc(4096), 1, 4096)
 """
 TELL = """
-records, lost = emu.read_activity()
+records, lost = recording.read()
 print(json.dumps([[r.kind.name, r.status] for r in records] + [lost]))
 """
 

@@ -99,7 +99,7 @@ def test_an_emud_that_is_stopped_is_not_waited_for(site: Path, socket_folder: Pa
             assert "did not answer within 5 s" in device["error"]["cause"]
             smi.send_signal(signal.SIGINT)
             assert smi.wait(30) == 130
-            with started(site, "emu_driver_shim.firmware", "status", **folder) as fw:
+            with started(site, "emu_driver_shim.firmware", "info", **folder) as fw:
                 time.sleep(1)  # it has no bound, and asks
                 fw.send_signal(signal.SIGINT)
                 assert fw.wait(30) == -signal.SIGINT
@@ -109,7 +109,7 @@ def test_an_emud_that_is_stopped_is_not_waited_for(site: Path, socket_folder: Pa
 
 TOOLS = (
     ("emu_runtime.smi", "--prometheus"), ("emu_runtime.diag", "--json"),
-    ("emu_driver_shim.firmware", "status"), ("emu_driver_shim.faults", "list"),
+    ("emu_driver_shim.firmware", "info"), ("emu_driver_shim.faults", "list"),
 )  # fmt: skip
 
 

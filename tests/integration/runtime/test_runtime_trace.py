@@ -123,6 +123,130 @@ def test_many_commands_are_all_there(site: Path, tmp_path: Path) -> None:
     assert [r["command"] for r in data["records"]] == sorted(r["command"] for r in data["records"])
 
 
+def test_a_forked_child_writes_nothing(site: Path, tmp_path: Path) -> None:
+    text = (
+        f"import os, emu_runtime as emu\nmodule = emu.Module(0, {EMPTY!r})\n"
+        "module.launch((1, 1, 1), b'')\nemu.Device(0).synchronize()\n"
+        "if child := os.fork():\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        "    module.launch((1, 1, 1), b'')\n"
+    )
+    done, data = trace(site, tmp_path, text, "--json", "program.py")
+    assert done.ok, done.stderr
+    assert len(data["records"]) == 2 and done.stderr.count("emu-trace:") == 1
+
+
+def test_a_child_forked_before_the_device_is_used_records_for_itself(
+    site: Path, tmp_path: Path
+) -> None:
+    text = (
+        "import os, emu_runtime as emu\nchild = os.fork()\n"
+        "with emu.record_activity() as records:\n"
+        f"    emu.Module(0, {EMPTY!r}).launch((1, 1, 1), b'')\n"
+        "assert len(records) == 1, records\n"
+        "if child: assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    done, data = trace(site, tmp_path, text, "--json", "program.py")
+    assert done.ok, done.stderr
+    assert len(data["records"]) == 1
+
+
+def test_threads_and_exit_handlers_are_of_the_program(site: Path, tmp_path: Path) -> None:
+    text = (
+        "import atexit, threading, time, emu_runtime as emu\n"
+        f"module = emu.Module(0, {EMPTY!r})\n"
+        "def launch(number):\n"
+        "    with emu.correlation(number): module.launch((1, 1, 1), b'')\n"
+        "atexit.register(launch, 3)\n"
+        "threading.Thread(target=lambda: (time.sleep(0.5), launch(2))).start()\n"
+        "launch(1)\n"
+    )
+    done, data = trace(site, tmp_path, text, "--json", "program.py")
+    assert done.ok, done.stderr
+    assert [record["correlation"] for record in data["records"]] == [1, 2, 3]
+
+
+def test_each_recording_has_all_records_of_its_time(site: Path, tmp_path: Path) -> None:
+    """Those of the program, within each other, and the trace's, which reads all the while."""
+    text = (
+        "import os, time, emu_runtime as emu\n"
+        f"module = emu.Module(0, {EMPTY!r})\n"
+        "def launch(number):\n"
+        "    with emu.correlation(number): module.launch((1, 1, 1), b'')\n"
+        "    time.sleep(0.2)\n"
+        "launch(1)\n"
+        "with emu.record_activity() as outer:\n"
+        "    launch(2)\n"
+        "    with emu.record_activity() as inner: launch(3)\n"
+        "    launch(4)\n"
+        "launch(5)\n"
+        "assert [r.correlation for r in outer] == [2, 3, 4], outer\n"
+        "assert [r.correlation for r in inner] == [3], inner\n"
+    )
+    done, data = trace(site, tmp_path, text, "--json", "program.py")
+    assert done.ok, done.stderr
+    assert [record["correlation"] for record in data["records"]] == [1, 2, 3, 4, 5]
+
+
+def test_operators_are_named_from_when_they_are_told(site: Path, tmp_path: Path) -> None:
+    text = (
+        "import emu_runtime as emu\nfrom emu_runtime.activity import name_operators\n"
+        f"module, asked = emu.Module(0, {EMPTY!r}), []\n"
+        "name_operators(asked.append, lambda number: 'seven' if number == 7 else '')\n"
+        "for number in 7, 8:\n"
+        "    with emu.correlation(number): module.launch((1, 1, 1), b'')\n"
+        "with emu.record_activity(): pass\n"
+        "assert asked == [True], asked\n"
+    )
+    done, data = trace(site, tmp_path, text, "program.py")
+    assert done.ok, done.stderr
+    launches = [e for e in data["traceEvents"] if e["ph"] == "X" and e["pid"] == 1]
+    assert [launch["name"] for launch in launches] == ["empty (seven)", "empty"]
+
+
+def test_a_recording_that_is_over_asks_for_no_operators(script: Any) -> None:
+    done = script(
+        "import os, emu_runtime as emu\nfrom emu_runtime.activity import name_operators\n"
+        "asked = []\nname_operators(asked.append, lambda number: '')\n"
+        "with emu.record_activity():\n"
+        "    with emu.record_activity(): pass\n"
+        "    assert asked == [True], asked\n"
+        "assert asked == [True, False], asked\n"
+    )
+    assert done.ok, done.stderr
+
+
+@pytest.mark.parametrize(
+    "end", ["os._exit(3)", "os.kill(os.getpid(), signal.SIGTERM)", "os.execv('/bin/false', ['f'])"]
+)
+def test_an_end_without_exit_handlers_leaves_an_older_trace(
+    site: Path, tmp_path: Path, end: str
+) -> None:
+    (tmp_path / "out.json").write_text('"older"')
+    text = f"import os, signal, emu_runtime as emu\nemu.Device(0).alloc(64)\n{end}\n"
+    done, data = trace(site, tmp_path, text, "program.py")
+    assert done.status != 0 and data == "older"
+    assert {path.name for path in tmp_path.iterdir()} == {"out.json", "program.py"}
+
+
+def test_what_is_no_regular_file_stays_what_it_is(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "out.json").symlink_to("real/trace.json")
+    text = "import os\nos.chdir('/')\n"
+    done, data = trace(site, tmp_path, text, "--json", "program.py")
+    assert done.ok and data["records"] == [], done.stderr
+    assert (tmp_path / "out.json").is_symlink()
+    done, _ = trace(site, tmp_path, text, "--json", "-o", "/dev/stdout", "program.py")
+    assert done.ok and json.loads(done.stdout) == data
+
+
+def test_a_trace_that_cannot_be_written_at_the_end_is_status_2(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    text = "import os\nos.rmdir('gone')\n"
+    done, _ = trace(site, tmp_path, text, "-o", "gone/trace.json", "program.py")
+    assert done.status == 2 and "gone/trace.json: No such file" in done.stderr
+
+
 def test_a_module_is_found_where_python_would(site: Path, tmp_path: Path) -> None:
     """The script lies in a folder of programs, which Python puts first on its path."""
     (tmp_path / "elsewhere").mkdir()
@@ -160,8 +284,19 @@ def test_a_lost_device_does_not_keep_the_records_of_another(
     assert data["dropped"] == 0
 
 
+def test_what_follows_two_dashes_is_the_program(site: Path, tmp_path: Path) -> None:
+    text = "import sys\nraise SystemExit(sys.argv[1:] != ['--', '--json'])\n"
+    done, data = trace(site, tmp_path, text, "--", "program.py", "--", "--json")
+    assert done.ok and "traceEvents" in data, done.stderr
+
+
 @pytest.mark.parametrize(
-    ("words", "said"), [((), "expected a program"), (("program.py",), "Is a directory")]
+    ("words", "said"),
+    [
+        ((), "expected a program"),
+        (("program.py",), "Is a directory"),
+        (("absent.py",), "the program absent.py: No such file"),
+    ],
 )
 def test_a_wrong_command_line_is_status_2(
     site: Path, tmp_path: Path, words: tuple[str, ...], said: str

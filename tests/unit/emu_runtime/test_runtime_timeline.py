@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from emu_runtime import trace
-from emu_runtime.activity import Activity, ActivityKind
+from emu_runtime.activity import Activity, ActivityKind, Recording
 from emu_runtime.device import Device, Properties
 from emu_runtime.errors import DeviceLostError
 from emu_runtime.timeline import NO_STREAM, chrome
@@ -23,7 +23,7 @@ def record(kind: ActivityKind, stream: int, ticks: int, ns: int, **more: Any) ->
 RECORDS = [
     record(ActivityKind.LAUNCH, 0, 1000, 9_000_000, program="add", correlation=5),
     record(ActivityKind.FIRMWARE, NO_STREAM, 2000, 9_010_000, program="written"),
-    record(ActivityKind.FILL, 3, 3000, 9_020_000, bytes=64),
+    record(ActivityKind.FILL, 3, 3000, 9_020_000, bytes=64, operator="aten::zero_"),
     record(ActivityKind.FAULT, 3, 4000, 9_030_000, device=1, status=7),
 ]
 
@@ -43,7 +43,7 @@ def test_both_clocks_start_together() -> None:
 def test_names_tracks_and_instants() -> None:
     launch, firmware, fill = events(1)
     assert (launch["name"], launch["cat"], launch["ph"], launch["tid"]) == ("add", "launch", "X", 0)
-    assert (fill["name"], fill["tid"]) == ("fill", 3)
+    assert (fill["name"], fill["tid"]) == ("fill (aten::zero_)", 3)
     assert (firmware["name"], firmware["ph"], firmware["s"]) == ("written", "i", "p")
     (fault,) = events(3)
     assert (fault["name"], fault["ph"], fault["s"]) == ("fault", "i", "t")
@@ -67,7 +67,7 @@ def test_records_of_a_device_that_is_lost_before_its_clock_is_known(
         raise DeviceLostError("emud is gone")
 
     monkeypatch.setattr(Device, "properties", lost)
-    monkeypatch.setattr(trace, "read_activity", lambda: (RECORDS, 2))
+    monkeypatch.setattr(Recording, "read", lambda _: (RECORDS, 2))
     recorder = trace.Recorder()
     recorder.hertz[0] = HERTZ
     recorder._read()
