@@ -1,13 +1,18 @@
 #include "fallback.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <sstream>
+
+#include "generator.h"
+#include "runtime.h"
 
 namespace emu {
 namespace {
@@ -66,6 +71,24 @@ void note(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
 
 namespace {
 
+// The host draws for an operator of the device from a generator of its own, which is seeded by the next place in the
+// sequence of the device's: so a seed or state of that one says what comes. With a seed that is new they are the
+// numbers that the same seed gives on the host.
+void draw_for_device(const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
+  const auto index = schema.argumentIndexWithName("generator");
+  if (!index) return;
+  const auto first = stack.end() - static_cast<std::ptrdiff_t>(schema.arguments().size());
+  const auto given = (first + *index)->toOptional<at::Generator>();
+  if (given && given->device().type() != kDeviceType) return;  // the host's own word
+  const auto there = std::find_if(first, stack.end(), [](const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().device().type() == kDeviceType;
+  });
+  if (!given && there == stack.end()) return;
+  at::Generator generator = given ? *given : default_generator(there->toTensor().device().index());
+  const auto [seed, place] = generator.get<GeneratorImpl>()->reserve(1);
+  *(first + *index) = at::detail::createCPUGenerator(seed + place * 0x9e3779b97f4a7c15u);
+}
+
 // Batch normalisation writes its running statistics, and most of its schemas don't say so: what the host wrote has to
 // be brought back here. Its gradients, which have no momentum, only read them.
 class RunningStatistics {
@@ -94,6 +117,7 @@ class RunningStatistics {
 
 void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   note(op, *stack);
+  draw_for_device(op.schema(), *stack);
   const RunningStatistics statistics(op.schema(), *stack);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
   statistics.bring_back();
@@ -123,10 +147,19 @@ void fall_back_convolution_backward(const c10::OperatorHandle& op, c10::Dispatch
   at::native::cpu_fallback(on_host, stack, /*error_on_views=*/true);
 }
 
+// As the host's, whose own draws from the host's generator and has no argument for another.
+std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
+  if (input.numel() == 0) return {input, at::empty_like(input)};
+  if (!train.value_or(true)) return {input.clone(), at::ones_like(input, at::kBool)};
+  at::Tensor mask = at::empty_like(input, at::kBool).bernoulli_(1 - p);
+  return {input.mul(mask).mul_(p == 1 ? 0 : 1 / (1 - p)), mask};
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
 }
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("native_dropout", &native_dropout);
   library.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&fall_back_convolution>());
   library.impl("convolution_backward_overrideable",
                torch::CppFunction::makeFromBoxedFunction<&fall_back_convolution_backward>());

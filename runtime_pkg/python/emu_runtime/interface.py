@@ -266,3 +266,17 @@ class CApi(ctypes.Structure):
         ("device_set_power_mode", _call(c_int32, c_uint32)),
         ("link_info", _call(c_int32, c_uint32, POINTER(CLinkInfo))),
     ]
+
+
+def _limits(prototype: Any) -> list[tuple[int, int, int]]:
+    """Position, least and most of each argument that is a number: ctypes would cut what is beyond."""
+    found = []
+    for position, kind in enumerate(getattr(prototype, "_argtypes_", ())):
+        if kind in (c_int32, c_uint8, c_uint32, c_uint64, c_size_t):
+            bits, is_signed = 8 * ctypes.sizeof(kind), kind(-1).value < 0
+            least = -(1 << (bits - 1)) if is_signed else 0
+            found.append((position, least, least + (1 << bits) - 1))
+    return found
+
+
+LIMITS = {name: _limits(prototype) for name, prototype in CApi._fields_}

@@ -7,7 +7,14 @@ import threading
 from pathlib import Path
 
 from emu_runtime import interface, versions
-from emu_runtime.errors import BY_STATUS, EmuError, NoDriverError, Scope, VersionError
+from emu_runtime.errors import (
+    BY_STATUS,
+    EmuError,
+    InvalidArgumentError,
+    NoDriverError,
+    Scope,
+    VersionError,
+)
 from emu_runtime.whole import defect
 
 _lock = threading.Lock()
@@ -98,8 +105,15 @@ def last_error(api: interface.CApi) -> EmuError:
 
 
 def call(entry: str, *arguments: object) -> None:
-    """Call an entry of the table and raise what it reports."""
+    """Call an entry of the table and raise what it reports. A number has to fit its C type."""
     api = table()
+    for position, least, most in interface.LIMITS[entry]:
+        value = arguments[position]
+        if isinstance(value, int) and not least <= value <= most:
+            raise InvalidArgumentError(
+                f"{entry}: expected a number from {least} to {most} as argument {position + 1}, "
+                f"got {value}"
+            )
     if getattr(api, entry)(*arguments) != 0:
         raise last_error(api)
 

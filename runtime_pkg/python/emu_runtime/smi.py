@@ -234,6 +234,9 @@ def _run(options: argparse.Namespace) -> bool:
         found = _bounded(partial(topology.links, readings))
         text = topology.table(readings, found)
         print(json.dumps(topology.as_data(found)) if options.json else text, flush=True)
+        for reading in readings:
+            if reading.error is not None:
+                print(f"emu-smi: emu:{reading.index}: {reading.error}", file=sys.stderr)
         return all(reading.error is None for reading in readings)
     if options.serve:
         return _serve(*options.serve)

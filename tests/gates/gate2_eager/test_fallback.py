@@ -159,3 +159,54 @@ def test_running_statistics(accelerator: str) -> None:
     done = run_python(STATISTICS, accelerator, env={"TORCH_EMU_FALLBACK": "allow"})
     assert done.status == 0, done.told
     assert json.loads(done.stdout) == {}, done.told
+
+
+# Operators that draw numbers, from one state of the device's generator, and from another.
+DRAWS = """
+import json, sys, torch
+there, device = sys.argv[1], torch.get_device_module(sys.argv[1])
+dropout = torch.nn.Dropout(0.3)
+x = torch.ones(99, device=there)
+draws = {
+    "normal": lambda **g: torch.randn(99, device=there, **g),
+    "uniform": lambda **g: torch.rand(99, device=there, **g),
+    "integers": lambda **g: torch.randint(0, 1 << 30, (99,), device=there, **g),
+    "permutation": lambda **g: torch.randperm(99, device=there, **g),
+    "bernoulli": lambda **g: torch.bernoulli(x / 2, **g),
+    "multinomial": lambda **g: torch.multinomial(x, 50, **g),
+    "exponential": lambda **g: torch.empty(99, device=there).exponential_(**g),
+}
+def same(a, b):
+    return torch.equal(a.cpu(), b.cpu())
+told = {}
+host = torch.get_rng_state()
+for name, draw in {**draws, "dropout": lambda: dropout(x)}.items():
+    device.manual_seed(5)
+    state, first, second = device.get_rng_state(), draw(), draw()
+    device.manual_seed(5)
+    again = draw()
+    device.manual_seed(6)
+    other = draw()
+    device.set_rng_state(state)
+    told[name] = [same(first, again), same(first, draw()), same(second, draw()),
+                  same(first, second), same(first, other)]
+    if name in draws:
+        default = device.get_rng_state()
+        own = [torch.Generator(there).manual_seed(5) for _ in range(2)]
+        mine = [draw(generator=one) for one in own]
+        told[name] += [same(*mine), same(mine[0], first)]
+        told[name] += [torch.equal(default, device.get_rng_state())]
+print(json.dumps({"told": told, "host": torch.equal(host, torch.get_rng_state())}))
+"""
+
+
+@pytest.mark.check("gate2.fallback.random", obligations=["G2", "N7", "Q3"], kind="focused test")
+def test_random(accelerator: str) -> None:
+    """The device's seed, state or generator does not decide what is drawn, or draws repeat."""
+    done = run_python(DRAWS, accelerator, env={"TORCH_EMU_FALLBACK": "allow"})
+    assert done.status == 0, done.told
+    seen = json.loads(done.stdout)
+    repeats, own = [True, True, True, False, False], [True, True, True]
+    for name, answers in seen["told"].items():
+        assert answers == repeats + (own if name != "dropout" else []), name
+    assert seen["host"], "the CPU's generator was used"

@@ -178,3 +178,24 @@ def test_without_a_driver_the_table_is_there_and_every_call_says_so(script: Any)
     status, call, text = done.stdout.splitlines()
     assert (status, call) == ("100", "100")
     assert "/nowhere/libemudrv.so" in text and "pip install" in text
+
+
+def test_a_number_that_does_not_fit_its_type_is_refused(emu: Any, device: Any) -> None:
+    """ctypes would cut it: a read of -1 bytes wrote over the host's heap."""
+    address = device.alloc(1 << 20)
+    calls = (
+        lambda: device.read(address, -1),
+        lambda: device.fill(address, 256, 4),
+        lambda: device.fill(address, -1, 4),
+        lambda: device.fill(address, 1, -4),
+        lambda: device.free(address + (1 << 64)),
+        lambda: device.alloc(-1),
+        lambda: emu.Device(1 << 32).properties(),
+        lambda: emu.Stream(0, 1 << 31),
+        lambda: emu.PinnedBuffer(-1),
+    )
+    for call in calls:
+        with pytest.raises(emu.errors.InvalidArgumentError, match="expected a number from"):
+            call()
+    assert device.read(address, 4) == bytes(4)
+    device.free(address)

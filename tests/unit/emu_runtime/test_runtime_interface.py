@@ -85,3 +85,11 @@ def test_an_error_says_cause_place_and_mend(kind: type[errors.EmuError]) -> None
     error = kind("it broke", mend="Mend it", device=1, stream=2, command=3, program="add")
     assert str(error) == "it broke [device 1, stream 2, command 3, program add]. Mend it"
     assert error.status == kind.code
+
+
+def test_numbers_are_held_to_their_c_types() -> None:
+    unsigned = 2**64 - 1
+    assert interface.LIMITS["fill"] == [
+        (0, -(2**31), 2**31 - 1), (2, 0, unsigned), (3, 0, 255), (4, 0, unsigned),
+    ]  # fmt: skip
+    assert interface.LIMITS["shutdown"] == []

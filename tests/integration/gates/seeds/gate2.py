@@ -67,6 +67,8 @@ STATISTICS_LOST = (
     "norm(x, mean.clone() if x.device.type != 'cpu' else mean, var, *a, **k)"
 )
 
+UNSEEDED = "import sys, torch\ntorch.get_device_module(sys.argv[1]).manual_seed = lambda seed: None"
+
 HOST_ADD = (
     "import torch\nadd = torch.add\ntorch.add = lambda x, y: add(x.cpu(), y.cpu()).to(x.device)"
 )
@@ -149,6 +151,7 @@ SEEDS: dict[str, Seed] = {
     "gate2.fallback.strict_raises": on_device("torch.special.bessel_j0", through_host),
     "gate2.fallback.counted": in_child(HOST_BESSEL),
     "gate2.fallback.convolution": in_child(HOST_CONVOLUTION),
+    "gate2.fallback.random": in_child(UNSEEDED),
     "gate2.fallback.running_statistics": in_child(STATISTICS_LOST),
 }
 # The classifier is trained once for all checks that look at it; a seed has to be there first.
