@@ -269,7 +269,7 @@ class CApi(ctypes.Structure):
 
 
 def _limits(prototype: Any) -> list[tuple[int, int, int]]:
-    """Position, least and most of each argument that is a number: ctypes would cut what is beyond."""
+    """Position, least and most of each argument that is a number: ctypes would cut others."""
     found = []
     for position, kind in enumerate(getattr(prototype, "_argtypes_", ())):
         if kind in (c_int32, c_uint8, c_uint32, c_uint64, c_size_t):
