@@ -1,7 +1,13 @@
 /* Cases about firmware: what is installed, refused, started and rolled back. */
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <fstream>
+#include <iterator>
 
 #include "firmware_images.h"
+#include "inject.h"
 #include "ring.h"
 
 using namespace emu;
@@ -230,6 +236,75 @@ CASE(firmware_has_one_owner) {
   const Ended second = run_emud({"--node", folder() + "/devices/emu1", "--state-dir", folder() + "/state"});
   CHECK(second.status == 1);
   SAYS(second.output.c_str(), folder() + "/state/0 is in use by another emud");
+}
+
+/* The folder has no room for the state, or may not be written: what would run anew does not, and all else goes on. */
+CASE(firmware_that_cannot_be_kept) {
+  {
+    const Served served(kept());
+    emu_device* device = open_device();
+    OK(install(device, make_image("1.1.0", 2)));
+    OK(api->firmware_activate(device));
+    api->device_close(device);
+  }
+  const std::string blocks = folder() + "/state/0/state.new", log = folder() + "/said";
+  const std::string says = "slot 1 was not started: state folder: " + blocks;
+  const auto in_background = [&] {
+    const Ended started = run_emud({"--node", node(), "--state-dir", folder() + "/state", "--log", log});
+    CHECK(started.status == 0);
+    return started.output;
+  };
+  const auto end = [](emu_device* device) {
+    emu_device_info info{};
+    info.size = sizeof info;
+    OK(api->device_info(device, &info));
+    note_emud(info.emud_pid);
+    api->device_close(device);
+    kill(info.emud_pid, SIGTERM);
+    CHECK(eventually([&] { return !is_running(info.emud_pid); }));
+  };
+  CHECK(mkdir(blocks.c_str(), 0700) == 0);
+  SAYS(in_background().c_str(), says);
+  std::ifstream lines(log);
+  SAYS(std::string(std::istreambuf_iterator<char>(lines), {}).c_str(), says);
+  emu_device* device = open_device();
+  const auto runs_as_before = [&] {
+    const emu_firmware_info info = firmware_of(device);
+    CHECK(running(device) == "1.0.0" && info.active == 0 && info.pending == 1 && info.minimum_rollback_index == 1);
+  };
+  runs_as_before();
+  emu_event events[8];
+  size_t count = 0;
+  uint64_t dropped = 0;
+  OK(api->event_read(device, 0, events, 8, &count, &dropped));
+  CHECK(count == 2 && events[0].kind == EMU_EVENT_FIRMWARE_REFUSED && events[0].status == EMU_ERROR_HOST);
+  CHECK(events[1].kind == EMU_EVENT_BOOT);
+  OK(api->device_reset(device));
+  runs_as_before();
+  REFUSED(EMU_ERROR_HOST, api->firmware_rollback(device));
+  runs_as_before();
+  { // a device that crashed comes back
+    const Setup setup;
+    inject(setup, fault_of(EMU_FAULT_FIRMWARE_CRASH));
+    const uint64_t address = setup.alloc(65536), filled = fill(setup.queue, address, 1);
+    REFUSED(EMU_ERROR_FIRMWARE_CRASH, api->queue_synchronize(setup.queue, filled, UINT64_MAX));
+    OK(api->device_reset(device));
+  }
+  { const Setup again; }
+  runs_as_before();
+  CHECK(rmdir(blocks.c_str()) == 0);
+  OK(api->device_reset(device));
+  CHECK(running(device) == "1.1.0" && firmware_of(device).active == 1 && firmware_of(device).pending == EMU_NO_SLOT);
+  CHECK(firmware_of(device).minimum_rollback_index == 2);
+  end(device);
+  // Where nothing is left but the built-in image, it runs, and the next start finds the same.
+  damage(slot_file(1), 5000);
+  CHECK(mkdir(blocks.c_str(), 0700) == 0);
+  SAYS(in_background().c_str(), "which slot runs is not kept: state folder: " + blocks);
+  device = open_device();
+  CHECK(running(device) == "1.0.0" && firmware_of(device).active == EMU_NO_SLOT);
+  CHECK(firmware_of(device).minimum_rollback_index == 2);
+  end(device);
 }
 
 CASE(firmware_that_was_damaged) {

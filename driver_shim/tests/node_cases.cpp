@@ -1,12 +1,14 @@
 /* Cases about device nodes: who may open one, who serves it, who shares it. */
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <iterator>
 
 #include "descriptor.h"
 #include "harness.h"
@@ -27,6 +29,19 @@ void leave_stale_node() {
 }
 
 bool node_is_there() { return access(node().c_str(), F_OK) == 0; }
+
+/* Of the emud that serves the node. */
+void end_in_background() {
+  emu_device* device = nullptr;
+  OK(api->device_open(0, &device));
+  emu_device_info info{};
+  info.size = sizeof info;
+  OK(api->device_info(device, &info));
+  api->device_close(device);
+  note_emud(info.emud_pid);
+  kill(info.emud_pid, SIGTERM);
+  CHECK(eventually([&] { return !is_running(info.emud_pid); }));
+}
 
 } // namespace
 
@@ -103,6 +118,23 @@ CASE(node_is_no_socket) {
   CHECK(refused.status == 1);
   SAYS(refused.output.c_str(), "not a device node");
   CHECK(access(node().c_str(), F_OK) == 0);
+}
+
+/* Named from where emud was started, it is removed from where emud is in the background. */
+CASE(node_of_a_relative_path) {
+  CHECK(chdir(folder().c_str()) == 0);
+  CHECK(run_emud({"--node", "devices/emu0"}).status == 0);
+  end_in_background();
+  CHECK(!node_is_there());
+}
+
+CASE(node_of_who_closed_the_standard_streams) {
+  Client starter([] {
+    close(STDIN_FILENO);
+    CHECK(run_emud({"--node", node()}).status == 0);
+  });
+  CHECK(starter.wait() == 0);
+  end_in_background();
 }
 
 CASE(node_may_not_be_opened) {
@@ -224,4 +256,34 @@ CASE(emud_refuses_bad_options) {
   CHECK(nowhere.status == 1);
   SAYS(nowhere.output.c_str(), "make the folder first");
   CHECK(run_emud({"--version"}).status == 0 && run_emud({"--help"}).status == 0);
+}
+
+/* Whoever starts emud in the background is told whether it serves, whatever it is short of, and wherever. */
+CASE(emud_says_why_it_does_not_serve) {
+  const std::string log = folder() + "/why";
+  int refused = 0, served = 0;
+  for (rlim_t most = 32; most >= 5; --most) {
+    Client client([&] {
+      for (int fd = STDERR_FILENO + 1; fd < 1024; ++fd) close(fd); // of this process: emud would have them too
+      const rlimit few{most, most};
+      CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+      const Ended started = run_emud({"--node", node(), "--log", log});
+      std::printf("%d\n%s\n", started.status, started.output.c_str());
+    });
+    const std::string status = client.line(), output = client.line();
+    CHECK(client.wait() == 0);
+    CHECK(status == "0" || status == "1");
+    if (status == "0") {
+      ++served;
+      end_in_background();
+    } else {
+      ++refused;
+      SAYS(output.c_str(), "Too many open files");
+    }
+    CHECK(!node_is_there());
+  }
+  CHECK(served > 0 && refused > 3);
+  std::ifstream file(log);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  SAYS(text.c_str(), "emud ends: ");
 }

@@ -23,7 +23,11 @@ Device::Device(const Options& options, uint32_t index_, std::unique_ptr<Firmware
       stepping_(*options.stepping), firmware_(std::move(firmware)), board_(board), memory_(options.memory_bytes),
       pool_(options.threads), copier_(options.threads), power_(options.power_mode, options.ambient_celsius),
       compute_(*this, EMU_QUEUE_COMPUTE), copy_(*this, EMU_QUEUE_COPY) {
-  for (const Firmware::Happened& happened : firmware_->boot()) note_firmware(happened);
+  for (const Firmware::Happened& happened : firmware_->boot()) {
+    note_firmware(happened);
+    if (happened.status == EMU_OK || log_file == stderr) continue;
+    std::fprintf(stderr, "emud: device %u: %s\n", index, happened.text.c_str()); // whoever starts emud is there still
+  }
 }
 
 Device::~Device() = default;
@@ -293,7 +297,7 @@ void Device::reset(pid_t by) {
   emu_event event = new_event(EMU_EVENT_RESET, EMU_OK, EMU_SCOPE_DEVICE);
   event.process = by;
   cooling_ticks(); // or it is refused
-  const std::vector<Firmware::Happened> boot = firmware_->boot(); // where it cannot, nothing has changed
+  const std::vector<Firmware::Happened> boot = firmware_->boot(); // where that throws, nothing has changed
   {
     const std::lock_guard lock(contexts_mutex_);
     const uint64_t cooling = cooling_ticks(); // again: it may have tripped meanwhile

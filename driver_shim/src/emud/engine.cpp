@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <system_error>
 #include <tuple>
 
 #include "commands.h"
@@ -35,7 +36,11 @@ Engine::Engine(Device& device, emu_queue_kind kind)
   if (!epoll_ || !bell_ || !watch(epoll_.get(), bell_.get())) {
     throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_DEVICE, format("an engine cannot start: %s", std::strerror(errno)));
   }
-  thread_ = std::thread([this] { loop(); });
+  try {
+    thread_ = std::thread([this] { loop(); });
+  } catch (const std::system_error& error) {
+    throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_DEVICE, format("an engine cannot start: a thread: %s", error.what()));
+  }
 }
 
 Engine::~Engine() {

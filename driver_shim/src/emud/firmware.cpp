@@ -113,22 +113,10 @@ bool Firmware::starts(uint32_t slot, State& state, std::vector<Happened>& happen
   }
 }
 
-std::vector<Firmware::Happened> Firmware::boot() {
-  const std::lock_guard lock(mutex_);
-  std::vector<Happened> happened;
+Firmware::Start Firmware::next_start(uint32_t chosen, std::vector<Happened> happened) const {
   State state = state_;
-  const uint32_t before = state.active;
-  uint32_t pending = std::exchange(state.pending, EMU_NO_SLOT);
-  const bool has_crashed = has_crashed_;
-  const uint32_t crashes = has_crashed ? crashes_ + 1 : 0;
-  const bool gives_up = crashes >= kCrashesMost && pending == EMU_NO_SLOT && state.active != EMU_NO_SLOT;
-  if (gives_up) {
-    pending = other();
-    happened.push_back({EMU_EVENT_FIRMWARE_REFUSED, EMU_ERROR_FIRMWARE_CRASH,
-                        format("slot %u crashed %u times in a row: slot %u is tried", state.active, crashes,
-                               pending)});
-  }
-  bool started = pending != EMU_NO_SLOT && starts(pending, state, happened);
+  state.pending = EMU_NO_SLOT;
+  bool started = chosen != EMU_NO_SLOT && starts(chosen, state, happened);
   if (!started && state.active != EMU_NO_SLOT) started = starts(state.active, state, happened);
   if (!started && state.previous != EMU_NO_SLOT) {
     started = starts(state.previous, state, happened);
@@ -136,16 +124,43 @@ std::vector<Firmware::Happened> Firmware::boot() {
   }
   const ImageHeader header = started ? judge(state.active) : judge_image(built_in(), EMU_DRIVER_INTERFACE, key_);
   if (!started) state.active = EMU_NO_SLOT;
-  std::string version = header.version;
   happened.push_back({EMU_EVENT_BOOT, EMU_OK,
                       started ? format("started %s from slot %u", header.version, state.active)
                               : format("started %s, the built-in image", header.version)});
-  if (!(state == state_)) save(state); // the last that can fail
+  return {state, header.version, std::move(happened)};
+}
+
+std::vector<Firmware::Happened> Firmware::boot() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Happened> happened;
+  const uint32_t before = state_.active;
+  uint32_t chosen = state_.pending;
+  const bool has_crashed = has_crashed_;
+  const uint32_t crashes = has_crashed ? crashes_ + 1 : 0;
+  const bool gives_up = crashes >= kCrashesMost && chosen == EMU_NO_SLOT && before != EMU_NO_SLOT;
+  if (gives_up) {
+    chosen = other();
+    happened.push_back({EMU_EVENT_FIRMWARE_REFUSED, EMU_ERROR_FIRMWARE_CRASH,
+                        format("slot %u crashed %u times in a row: slot %u is tried", before, crashes, chosen)});
+  }
+  Start next = next_start(chosen, happened);
+  try {
+    if (!(next.state == state_)) save(next.state);
+  } catch (const Refusal& refusal) {
+    const bool stays_chosen = chosen != EMU_NO_SLOT && next.state.active == chosen;
+    happened.push_back({EMU_EVENT_FIRMWARE_REFUSED, refusal.status,
+                        (stays_chosen ? format("slot %u was not started: ", chosen) : "which slot runs is not kept: ") +
+                            refusal.cause});
+    next = next_start(stays_chosen ? EMU_NO_SLOT : chosen, happened);
+    if (stays_chosen) next.state.pending = state_.pending;
+    state_ = next.state;
+  }
+  // From here on nothing can fail.
   crashes_ = gives_up || state_.active != before ? 0 : crashes;
   if (has_crashed) has_crashed_ = false; // and not a crash since
   writing_ = 0;
-  version_.swap(version);
-  return happened;
+  version_.swap(next.version);
+  return std::move(next.happened);
 }
 
 void Firmware::crash() noexcept { has_crashed_ = true; }

@@ -39,7 +39,8 @@ class Firmware {
 
   /* Starts the slot that is pending, else the one that ran, else the one that ran before it, else the built-in image.
    * After three crashes with no boot between them but those that they made necessary, the other slot is tried first.
-   * Throws Refusal when the folder cannot be written: then nothing has changed. */
+   * What is chosen to run anew starts only when the folder says so: where that cannot be written it stays chosen, and
+   * the slot that ran starts. All else that a boot changes is found again by the next one, and needs no writing. */
   std::vector<Happened> boot();
   void crash() noexcept; // of what runs: the next boot is after it
   emu_firmware_info info() const;
@@ -64,6 +65,12 @@ class Firmware {
   uint32_t other() const { return state_.active == 0 ? 1 : 0; }
   const ImageHeader& judge(uint32_t slot) const; // throws Refusal
   bool starts(uint32_t slot, State& state, std::vector<Happened>& happened) const;
+  struct Start {
+    State state; // once it runs
+    std::string version;
+    std::vector<Happened> happened;
+  };
+  Start next_start(uint32_t chosen, std::vector<Happened> happened) const; // after what has happened
   emu_firmware_slot describe(uint32_t slot) const;
 
   uint8_t key_[32];

@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "log.h"
 #include "server.h"
@@ -30,6 +32,15 @@ void close_others(int keep) {
   for (const int fd : fds) close(fd);
 }
 
+/* So that nothing of emud's gets the number of a standard stream that whoever starts it has closed. */
+void fill_standard_streams() {
+  int fd;
+  do {
+    fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd > STDERR_FILENO) close(fd);
+}
+
 void raise_descriptor_limit() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -47,15 +58,46 @@ Descriptor block_signals() {
   return Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-/* Returns in the child; the parent ends, so that whoever started emud goes on. */
-void go_to_background() {
+Refusal failed(const char* call) {
+  return Refusal(EMU_ERROR_HOST, EMU_SCOPE_DEVICE, format("emud cannot start: %s: %s", call, std::strerror(errno)));
+}
+
+/* Whoever started emud goes on when the child serves, or has said why it does not. */
+[[noreturn]] void end_as(pid_t child, const Descriptor& ready) {
+  char word;
+  ssize_t got;
+  do {
+    got = read(ready.get(), &word, sizeof word);
+  } while (got < 0 && errno == EINTR);
+  if (got == sizeof word) _exit(0);
+  int status = 0;
+  if (waitpid(child, &status, 0) == child && WIFSIGNALED(status)) {
+    std::fprintf(stderr, "emud: the device process was ended by signal %d before it served\n", WTERMSIG(status));
+  }
+  _exit(1);
+}
+
+/* Returns in the child, with the output of whoever started emud; the parent waits for its word, or its end. */
+Descriptor go_to_background() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw failed("pipe");
+  Descriptor ready(ends[0]), serves(ends[1]);
   const pid_t child = fork();
-  if (child < 0) throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_DEVICE, format("fork: %s", std::strerror(errno)));
-  if (child > 0) _exit(0);
+  if (child < 0) throw failed("fork");
+  if (child > 0) {
+    serves.reset();
+    end_as(child, ready);
+  }
   setsid(); // an interrupt at the terminal is the client's, not the device's
-  if (chdir("/") != 0) return;
+  return serves;
+}
+
+void let_go(Descriptor serves) {
   const Descriptor nowhere(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!nowhere) throw failed("/dev/null");
+  if (chdir("/") != 0) throw failed("/");
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nowhere.get(), fd);
+  (void)!write(serves.get(), "", 1);
 }
 
 void open_log(const Options& options) {
@@ -70,6 +112,7 @@ void open_log(const Options& options) {
 }
 
 int run(const Options& options) {
+  fill_standard_streams();
   if (options.is_private()) {
     close_others(options.private_fd);
     fcntl(options.private_fd, F_SETFD, FD_CLOEXEC);
@@ -85,9 +128,11 @@ int run(const Options& options) {
     nodes.emplace_back(options.node(index), options.group);
   }
   // Before any thread starts. From here on clients may connect, and are served in a moment.
-  if (!options.foreground) go_to_background();
+  Descriptor serves;
+  if (!options.foreground) serves = go_to_background();
   Server server(options, block_signals(), std::move(nodes), std::move(firmware));
   log("emud %s serves %u devices as process %d", EMU_VERSION, options.devices, getpid());
+  if (serves) let_go(std::move(serves));
   server.run();
   return 0;
 }
@@ -97,13 +142,17 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   const emu::Options options = emu::parse_options(argc, argv);
+  std::string why;
   try {
     return emu::run(options);
   } catch (const emu::Refusal& refusal) {
-    std::fprintf(stderr, "emud: %s%s%s\n", refusal.cause.c_str(), refusal.mend.empty() ? "" : "; ",
-                 refusal.mend.c_str());
+    why = refusal.cause + (refusal.mend.empty() ? "" : "; ") + refusal.mend;
+  } catch (const std::bad_alloc&) {
+    why = "no memory on the host";
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "emud: %s\n", error.what());
+    why = error.what();
   }
+  std::fprintf(stderr, "emud: %s\n", why.c_str());
+  if (emu::log_file != stderr) emu::log("emud ends: %s", why.c_str());
   return 1;
 }

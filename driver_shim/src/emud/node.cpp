@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "refusal.h"
 #include "socket.h"
@@ -28,8 +29,14 @@ Descriptor lock_folder(const std::string& path) {
   return fd;
 }
 
-bool somebody_listens(const sockaddr_un& address) {
-  const Descriptor probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+Descriptor make_socket(const std::string& path) {
+  Descriptor made(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!made) throw failed("node " + path + " cannot be made: socket");
+  return made;
+}
+
+bool somebody_listens(const std::string& path, const sockaddr_un& address) {
+  const Descriptor probe = make_socket(path);
   return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
          (errno != ECONNREFUSED && errno != ENOENT);
 }
@@ -45,13 +52,13 @@ gid_t group_id(const std::string& name) {
 } // namespace
 
 Node::Node(std::string path, const std::string& group)
-    : socket_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), path_(std::move(path)) {
+    : socket_(make_socket(path)), path_(std::move(path)) {
   sockaddr_un address;
   if (!socket_address(path_, address)) {
     throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_DEVICE, "path of node " + path_ + " is longer than 107 bytes");
   }
   const Descriptor lock = lock_folder(path_);
-  if (somebody_listens(address)) {
+  if (somebody_listens(path_, address)) {
     throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_DEVICE, "node " + path_ + " is served by another emud",
                   "end that one first, or use another --node");
   }
@@ -74,6 +81,7 @@ Node::Node(std::string path, const std::string& group)
     throw refusal;
   }
   inode_ = status.st_ino;
+  path_ = std::filesystem::absolute(path_); // to remove it from wherever emud is then
 }
 
 Node::~Node() {

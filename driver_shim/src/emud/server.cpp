@@ -26,6 +26,11 @@ constexpr useconds_t kDoorUs = 10'000;
 
 Descriptor open_spare() { return Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
+int needed(int fd, const char* call) {
+  if (fd >= 0) return fd;
+  throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_DEVICE, format("emud cannot start: %s: %s", call, std::strerror(errno)));
+}
+
 pid_t peer_of(int socket) {
   ucred peer{};
   socklen_t length = sizeof peer;
@@ -36,9 +41,9 @@ pid_t peer_of(int socket) {
 
 Server::Server(const Options& options, Descriptor signals, std::vector<Node> nodes,
                std::vector<std::unique_ptr<Firmware>> firmware)
-    : options_(options), signals_(std::move(signals)), epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      session_ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), spare_(open_spare()), nodes_(std::move(nodes)),
-      board_(options.devices) {
+    : options_(options), signals_(std::move(signals)), epoll_(needed(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
+      session_ended_(needed(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")), spare_(open_spare()),
+      nodes_(std::move(nodes)), board_(options.devices) {
   for (uint32_t index = 0; index < options_.devices; ++index) {
     devices_.push_back(std::make_unique<Device>(options_, index, std::move(firmware[index]), board_));
     board_.devices.push_back(devices_.back().get());
