@@ -395,3 +395,31 @@ CASE(fence_is_lost_with_emud) {
   REFUSED(EMU_ERROR_DEVICE_LOST, api->fence_synchronize(fence, 1, UINT64_MAX));
   killer.join();
 }
+
+/* A queue is destroyed by itself, with all that it holds: nobody waits for what nobody will do. */
+CASE(fence_that_a_destroyed_queue_waits_for) {
+  Setup setup;
+  const uint64_t address = setup.alloc(65536);
+  emu_fence *never = make(setup.context), *to_signal = make(setup.context);
+  uint64_t waits = 0, done = 0, behind = 0;
+  OK(api->queue_fill(setup.queue, address, 1, 16, 0, &done));
+  OK(api->queue_synchronize(setup.queue, done, kSoon));
+  OK(api->queue_wait_fence(setup.queue, never, 1, 0, nullptr));
+  OK(api->queue_signal_fence(setup.queue, to_signal, 7, 0, &behind));
+  OK(api->queue_wait(setup.copies, setup.queue, done, nullptr));
+  OK(api->queue_wait(setup.copies, setup.queue, behind, &waits));
+  OK(api->queue_destroy(setup.queue));
+  REFUSED(EMU_ERROR_FENCE_BROKEN, api->fence_synchronize(to_signal, 7, kSoon));
+  SAYS(last_error().cause, "was lost, reset or destroyed");
+  REFUSED(EMU_ERROR_QUEUE_LOST, api->queue_synchronize(setup.copies, waits, kSoon));
+  SAYS(last_error().cause, "was lost, reset or destroyed");
+  OK(api->queue_synchronize(setup.copies, waits - 1, 0));
+  OK(api->queue_reset(setup.copies));
+  // And so is what runs.
+  emu_queue* queue = setup.make_queue(EMU_QUEUE_COMPUTE);
+  const int64_t forever = INT64_MAX;
+  OK(api->queue_launch(queue, setup.program(kCount), kOneBlock, &forever, sizeof forever, 0, &behind));
+  OK(api->queue_destroy(queue));
+  OK(api->queue_fill(setup.copies, address, 2, 16, 0, &done));
+  OK(api->queue_synchronize(setup.copies, done, kSoon));
+}

@@ -83,6 +83,26 @@ CASE(window_of_a_caller) {
   }
 }
 
+/* Before 1.2 a queue that is destroyed has done what was submitted to it. */
+CASE(window_of_a_destroyed_queue) {
+  Dl_info library{};
+  CHECK(dladdr(reinterpret_cast<const void*>(api->device_open), &library) != 0);
+  for (const uint32_t number : {uint32_t(1000), uint32_t(1001)}) {
+    api = table_of(library.dli_fname, number);
+    const Setup setup;
+    const uint64_t address = setup.alloc(65536);
+    auto* host = setup.pinned<uint8_t>(16);
+    const int64_t steps = 3'000'000;
+    uint64_t sequence = 0;
+    OK(api->queue_launch(setup.queue, setup.program(kCount), kOneBlock, &steps, sizeof steps, 0, nullptr));
+    OK(api->queue_fill(setup.queue, address, 5, 16, 0, &sequence));
+    OK(api->queue_wait(setup.copies, setup.queue, sequence, nullptr));
+    OK(api->queue_copy_from_device(setup.copies, host, address, 16, 0, nullptr));
+    OK(api->queue_destroy(setup.copies));
+    CHECK(host[0] == 5 && host[15] == 5);
+  }
+}
+
 CASE(window_of_a_library) {
   emu_error error{};
   error.size = sizeof error;

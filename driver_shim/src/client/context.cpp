@@ -21,7 +21,8 @@ Error no_pinned_memory(uint64_t bytes, const char* call, int number) {
 
 } // namespace
 
-Context::Context(std::shared_ptr<Device> device, uint32_t caller) : device_(std::move(device)) {
+Context::Context(std::shared_ptr<Device> device, uint32_t caller)
+    : drains_queues(caller < kQueueLossInterface), device_(std::move(device)) {
   static std::atomic<uint64_t> number{0}; // of this process: emud gives each its own addresses
   const uint64_t other = caller == EMU_DRIVER_INTERFACE ? 0 : caller;
   id_ = device_->connection.request({uint32_t(RequestKind::context_create), 0, 0, other, number++, 0}).reply.value;

@@ -51,6 +51,7 @@ class Context : public std::enable_shared_from_this<Context> {
   [[noreturn]] void throw_lost(QueueState state);
 
   uint64_t peer(Context& other); // the number by which commands of this one name it
+  const bool drains_queues; // its caller is of before 1.2, and destroys a queue once all is done
   Device& device() { return *device_; }
 
  private:
@@ -76,7 +77,7 @@ class Queue {
  public:
   Queue(std::shared_ptr<Context> context, uint32_t kind, int32_t priority); // makes it on the device
   ~Queue();
-  void destroy(); // after what was submitted
+  void destroy();
   void reset();
 
   const std::shared_ptr<Context> context;

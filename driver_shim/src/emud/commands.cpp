@@ -315,7 +315,7 @@ void Execution::wait() {
   if (outcome == Timeline::Outcome::given_up) {
     throw CommandFault{EMU_ERROR_QUEUE_LOST, 0,
                        format("the command waits for command %llu of queue %llu, which will not be done: that queue "
-                              "was lost, or was reset",
+                              "was lost, reset or destroyed",
                               static_cast<unsigned long long>(command_.source),
                               static_cast<unsigned long long>(command_.target)),
                        scope_of_queue()};

@@ -201,6 +201,7 @@ std::shared_ptr<Queue> Context::queue_create(uint64_t kind, int32_t priority) {
 void Context::queue_destroy(uint64_t id_) {
   const std::shared_ptr<Queue> queue = this->queue(id_);
   if (!queue) throw stale("queue", id_);
+  queue->stop();
   {
     const Quiet quiet(*this);
     break_signals(*queue); // that it will not give: some may have come after it was lost

@@ -92,7 +92,9 @@ Timeline::Outcome Timeline::outcome(uint64_t sequence, uint64_t completed, bool 
   return among ? Outcome::given_up : Outcome::done;
 }
 
-Timeline Queue::take_timeline() noexcept { return {completed(), is_lost(), std::move(given_up_)}; }
+Timeline Queue::take_timeline() noexcept {
+  return {completed(), is_lost() || available() != 0, std::move(given_up_)}; // what it holds will not be done
+}
 
 void Queue::lose(const emu_error& error) {
   {
