@@ -52,11 +52,11 @@ ssize_t receive_message(int socket, void* data, size_t capacity, Descriptors& fd
       fds.add(Descriptor(fd));
     }
   }
-  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
-    errno = EMSGSIZE;
-    return -1;
-  }
-  return got;
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0) return got;
+  // The kernel tells no more of descriptors that there was room for and that this process could not take.
+  const bool short_of_them = (message.msg_flags & MSG_TRUNC) == 0 && fds.size() < kMaxDescriptors;
+  errno = short_of_them ? EMFILE : EMSGSIZE;
+  return -1;
 }
 
 bool socket_address(const std::string& path, sockaddr_un& out) {

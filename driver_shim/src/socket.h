@@ -35,7 +35,8 @@ class Descriptors {
 bool send_message(int socket, const void* data, size_t bytes, const int* fds = nullptr, size_t count = 0);
 
 /* Receives one message. Bytes received; 0 at end of file; -1 with errno. A message
- * that does not fit, or that carries more than kMaxDescriptors, is EMSGSIZE. */
+ * that does not fit, or that carries more than kMaxDescriptors, is EMSGSIZE; one whose descriptors this process has no
+ * room for is EMFILE. Both are taken from the socket. */
 ssize_t receive_message(int socket, void* data, size_t capacity, Descriptors& fds);
 
 /* False when the path is too long for a Unix socket (107 bytes). */

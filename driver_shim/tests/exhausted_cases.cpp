@@ -77,3 +77,16 @@ CASE(exhausted_memory) {
   OK(api->queue_launch(good.queue, good.program(large_program()), kOneBlock, nullptr, 0, 0, &sequence));
   OK(api->queue_synchronize(good.queue, sequence, UINT64_MAX));
 }
+
+CASE(exhausted_descriptors) {
+  const Served device;
+  const Setup setup;
+  void* pinned = nullptr;
+  {
+    const Limited full(device.pid(), RLIMIT_NOFILE, 0); // those that it has, it keeps
+    REFUSED(EMU_ERROR_HOST, api->host_alloc(setup.context, 4096, &pinned));
+    SAYS(last_error().cause, "Too many open files");
+    REFUSED(EMU_ERROR_HOST, api->host_alloc(setup.context, 4096, &pinned));
+  }
+  OK(api->host_alloc(setup.context, 4096, &pinned));
+}

@@ -205,10 +205,16 @@ void Session::serve() {
   while (true) {
     Request request;
     const ssize_t got = receive_message(socket_.get(), &request, sizeof request, fds_);
-    if (got == 0 || (got < 0 && errno != EMSGSIZE)) return;
+    const bool no_room = got < 0 && errno == EMFILE;
+    if (got == 0 || (got < 0 && errno != EMSGSIZE && !no_room)) return;
     Answer answer;
     message_.resize(sizeof(Reply));
     try {
+      if (no_room) {
+        throw Refusal(EMU_ERROR_HOST, EMU_SCOPE_COMMAND,
+                      format("the device process cannot take what the request carries: %s", std::strerror(EMFILE)),
+                      "let other clients of the device end, or give emud a higher limit of open files");
+      }
       if (got != sizeof request) {
         throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
                       format("size of a request: expected %zu bytes", sizeof request));
