@@ -120,6 +120,17 @@ CASE(node_is_no_socket) {
   CHECK(access(node().c_str(), F_OK) == 0);
 }
 
+CASE(node_is_a_link_to_nothing) {
+  CHECK(symlink((folder() + "/missing").c_str(), node().c_str()) == 0);
+  uint32_t count = 1;
+  OK(api->device_count(&count));
+  CHECK(count == 0 && last_error().status == EMU_ERROR_NO_DEVICE);
+  emu_device* device = nullptr;
+  REFUSED(EMU_ERROR_NO_DEVICE, api->device_open(0, &device));
+  SAYS(last_error().cause, node() + " cannot be opened: it is a link: No such file");
+  SAYS(last_error().mend, "remove it");
+}
+
 /* Named from where emud was started, it is removed from where emud is in the background. */
 CASE(node_of_a_relative_path) {
   CHECK(chdir(folder().c_str()) == 0);
@@ -248,6 +259,8 @@ CASE(emud_refuses_bad_options) {
   refuses({"--node", node(), "--ambient", "hot"}, "--ambient: expected a temperature");
   refuses({"--node", node(), "more"}, "more");
   refuses({"--frobnicate"}, "--frobnicate");
+  refuses({"--node", folder() + "/devices/emu18446744073709551615", "--devices", "2"},
+          "--node: its number: expected a number from 0 to 18446744073709551614");
   const Ended group = run_emud({"--node", node(), "--group", "no-such-group"});
   CHECK(group.status == 1);
   SAYS(group.output.c_str(), "no-such-group");

@@ -62,10 +62,22 @@ std::string own_groups() {
   return groups.size() > 16 ? text + ",..." : text;
 }
 
+/* A node that is in the folder and not to be had for another reason than its permissions. */
+Error unusable_error(const std::string& path, int number) {
+  struct stat status;
+  const bool link = lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+  return Error(EMU_ERROR_NO_DEVICE, EMU_SCOPE_DEVICE,
+               format("device node %s cannot be opened: %s%s", path.c_str(), link ? "it is a link: " : "",
+                      std::strerror(number)),
+               link ? "let the link lead to a node, or remove it" : "start emud --node " + path);
+}
+
+/* For EACCES and EPERM. */
 Error permission_error(const std::string& path) {
   const std::string self = format("this process has uid %u and groups %s", geteuid(), own_groups().c_str());
   struct stat status;
   if (stat(path.c_str(), &status) != 0) {
+    if (errno != EACCES) return unusable_error(path, errno);
     return Error(EMU_ERROR_PERMISSION, EMU_SCOPE_DEVICE,
                  path + " may not be looked at: a folder above it is closed to this process; " + self,
                  "open the folder to this user");
@@ -97,7 +109,7 @@ Found find_devices() {
     if (faccessat(AT_FDCWD, path.c_str(), R_OK | W_OK, AT_EACCESS) == 0) {
       found.nodes.push_back(path);
     } else if (!found.why_none) {
-      found.why_none = permission_error(path);
+      found.why_none = errno == EACCES ? permission_error(path) : unusable_error(path, errno);
     }
   }
   if (!nodes.empty()) {
@@ -138,9 +150,7 @@ Descriptor connect_node(const std::string& path) {
       throw Error(EMU_ERROR_NO_DEVICE, EMU_SCOPE_DEVICE,
                   "device node " + path + " is stale: it is there, and no emud listens behind it",
                   "start emud --node " + path + ", which replaces it");
-    default:
-      throw Error(EMU_ERROR_NO_DEVICE, EMU_SCOPE_DEVICE,
-                  "device node " + path + " cannot be opened: " + std::strerror(errno));
+    default: throw unusable_error(path, errno);
   }
 }
 

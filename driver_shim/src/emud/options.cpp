@@ -175,6 +175,10 @@ Options parse_options(int argc, char** argv) {
   if (!options.is_private() && number_at(options.first_node) == options.first_node.size()) {
     refuse("--node: expected a path that ends in a number, like /dev/emu/emu0, got '" + options.first_node + "'");
   }
+  if (!options.is_private()) {
+    const char* const first = options.first_node.c_str() + number_at(options.first_node);
+    number("--node: its number", first, 0, UINT64_MAX - (options.devices - 1));
+  }
   if (options.is_private() && options.devices != 1) refuse("--devices: a private emud has one device");
   const char* const given = std::getenv("EMU_STATE_DIR");
   if (options.is_private() && options.state_dir.empty() && given != nullptr) {

@@ -195,6 +195,16 @@ def test_tools(native: Path, tmp_path: Path, machine: Machine) -> None:
     assert missing.status == 2 and "none.s: can't be read: No such file" in missing.stderr
 
 
+@pytest.mark.parametrize("tool", ["emu-as", "emu-objdump"])
+def test_tools_say_what_they_cannot_read(native: Path, tool: str, tmp_path: Path) -> None:
+    program = str(native / "tools" / tool)
+    folder = process.run([program, str(tmp_path)])
+    assert (folder.status, folder.stderr) == (2, f"{tmp_path}: can't be read: Is a directory\n")
+    endless = process.run([program, "/dev/zero"], timeout=60)
+    assert (endless.status, endless.stdout) == (1, "")
+    assert endless.stderr == "/dev/zero: expected a program of at most 67108864 bytes, got more\n"
+
+
 def test_page_is_in_step(tmp_path: Path) -> None:
     page = tmp_path / "isa.md"
     done = process.run([sys.executable, str(SPEC / "generate.py"), "page", str(page)])
