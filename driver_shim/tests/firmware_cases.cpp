@@ -342,3 +342,13 @@ CASE(firmware_that_was_damaged) {
   CHECK(refused.status == 1);
   SAYS(refused.output.c_str(), "state is damaged: expected the slots of format 1, got 'emu firmware state 1");
 }
+
+CASE(firmware_of_a_private_device_that_cannot_be_kept) {
+  setenv("EMU_STATE_DIR", "/proc/nowhere", 1);
+  emu_device* device = nullptr;
+  REFUSED(EMU_ERROR_NO_DEVICE, api->device_open(0, &device));
+  SAYS(last_error().cause, "a private emud could not start: ");
+  SAYS(last_error().cause, "/proc/nowhere");
+  setenv("EMU_STATE_DIR", (folder() + "/state").c_str(), 1);
+  const Setup setup;
+}

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "find.h"
 
@@ -23,7 +24,16 @@ namespace {
 
 constexpr int kSocketInChild = 3;
 
-void reap(pid_t child) {
+/* What the emud that ended said last. */
+std::string last_line(const Descriptor& output) {
+  char text[4096];
+  const ssize_t got = read(output.get(), text, sizeof text);
+  std::string_view all(text, got > 0 ? size_t(got) : 0);
+  while (all.ends_with('\n')) all.remove_suffix(1);
+  return std::string(all.substr(all.find_last_of('\n') + 1));
+}
+
+void reap(pid_t child, const Descriptor& output) {
   int status = 0;
   pid_t got;
   do {
@@ -31,9 +41,10 @@ void reap(pid_t child) {
   } while (got < 0 && errno == EINTR);
   // ECHILD: the program ignores SIGCHLD, or reaped it elsewhere. The handshake will tell.
   if (got == child && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
-    throw Error(EMU_ERROR_NO_DEVICE, EMU_SCOPE_DEVICE,
-                format("a private emud could not start: %s ended with status 0x%x", emud_path().c_str(), status),
-                "run it by hand with --foreground to see why");
+    std::string why = last_line(output);
+    if (why.empty()) why = format("%s ended with wait status 0x%x", emud_path().c_str(), status);
+    throw Error(EMU_ERROR_NO_DEVICE, EMU_SCOPE_DEVICE, "a private emud could not start: " + why,
+                "mend what it names, or start one on a node (emud --node) and set EMU_DEVICE_DIR");
   }
 }
 
@@ -61,22 +72,27 @@ Descriptor start_private() {
   const Descriptor theirs(fcntl(given.get(), F_DUPFD_CLOEXEC, kSocketInChild + 1));
   if (!theirs) throw host_error("fcntl(F_DUPFD_CLOEXEC)", errno);
 
+  int pipes[2];
+  if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK) != 0) throw host_error("pipe2", errno);
+  const Descriptor output(pipes[0]), made(pipes[1]);
+  const Descriptor said(fcntl(made.get(), F_DUPFD_CLOEXEC, kSocketInChild + 1));
+  if (!said) throw host_error("fcntl(F_DUPFD_CLOEXEC)", errno);
+
   const std::string number = std::to_string(kSocketInChild);
   const char* argv[] = {"emud", "--private", number.c_str(), nullptr};
   pid_t child = 0;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   int error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
-    if (error == 0) error = posix_spawn_file_actions_addopen(&actions, output, "/dev/null", O_WRONLY, 0);
-  }
+  if (error == 0) error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  if (error == 0) error = posix_spawn_file_actions_adddup2(&actions, said.get(), STDERR_FILENO);
   if (error == 0) error = posix_spawn_file_actions_adddup2(&actions, theirs.get(), kSocketInChild);
   if (error == 0) {
     error = posix_spawn(&child, path.c_str(), &actions, nullptr, const_cast<char* const*>(argv), environ);
   }
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw host_error("a private emud could not start: posix_spawn " + path, error);
-  reap(child);
+  reap(child, output);
   return ours;
 }
 
