@@ -162,9 +162,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   EMU_STRUCTURED_IN_PLACE(library, "scatter_.value", ScatterValue);
   EMU_NATIVE(library, "index_select", &index_select);
   EMU_NATIVE(library, "index_select.out", &index_select_out);
-  EMU_NATIVE(library, "index.Tensor", &index_tensor);
-  EMU_NATIVE(library, "index.Tensor_out", &index_out);
-  EMU_NATIVE(library, "_index_put_impl_", &at::native::_index_put_impl_);
+  EMU_NATIVE_ANYWHERE(library, "index.Tensor", &index_tensor);
+  EMU_NATIVE_ANYWHERE(library, "index.Tensor_out", &index_out);
+  EMU_NATIVE_ANYWHERE(library, "_index_put_impl_", &at::native::_index_put_impl_);
   EMU_NATIVE(library, "cat", &cat);
   EMU_NATIVE(library, "cat.out", &cat_out);
 }
