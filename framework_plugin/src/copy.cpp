@@ -144,8 +144,8 @@ at::Scalar local_scalar(const Tensor& self) {
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  EMU_NATIVE(library, "_copy_from", &copy_from);
-  EMU_NATIVE(library, "_copy_from_and_resize", &copy_from_and_resize);
+  EMU_NATIVE_ANYWHERE(library, "_copy_from", &copy_from);
+  EMU_NATIVE_ANYWHERE(library, "_copy_from_and_resize", &copy_from_and_resize);
   EMU_NATIVE(library, "_local_scalar_dense", &local_scalar);
 }
 

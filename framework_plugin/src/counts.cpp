@@ -1,5 +1,7 @@
 #include "counts.h"
 
+#include <ATen/core/op_registration/adaption.h>
+
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -37,6 +39,12 @@ const char* counter_name(uint64_t id) noexcept {
 
 uint64_t outermost_operator() noexcept { return outermost; }
 uint64_t exchange_outermost_operator(uint64_t id) noexcept { return std::exchange(outermost, id); }
+
+void SameDevice::refuse(const at::Tensor& tensor) const {
+  const auto& arguments = operator_named(operator_).schema().arguments();
+  c10::impl::common_device_check_failure(*device_, tensor, operator_, arguments.at(place_).name().c_str());
+  TORCH_INTERNAL_ASSERT(false);
+}
 
 void set_recording(bool on) noexcept { recording_now.store(on, std::memory_order_relaxed); }
 bool recording() noexcept { return recording_now.load(std::memory_order_relaxed); }

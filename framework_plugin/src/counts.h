@@ -3,11 +3,14 @@
 // turns out to have no device program for its arguments runs, and counts, as a fallback.
 #pragma once
 
+#include <ATen/core/IListRef.h>
 #include <torch/library.h>
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <type_traits>
 
 #include "fallback.h"
 
@@ -68,11 +71,49 @@ Counter& counter() {
   return *made;
 }
 
-template <Name name, auto function, class Signature = decltype(function)>
+// Where an operator's tensors may be: on one device, or anywhere, where its kernel looks for itself. A
+// TensorIterator does, and lets a number be a CPU tensor.
+enum class Devices { one, any };
+
+// Refuses, in PyTorch's words, tensors of different devices among an operator's arguments.
+class SameDevice {
+ public:
+  explicit SameDevice(const char* operator_name) : operator_(operator_name) {}
+
+  template <class Argument>
+  void look(const Argument& argument) {
+    if constexpr (std::is_same_v<Argument, at::Tensor>) {
+      look_at(argument);
+    } else if constexpr (std::is_same_v<Argument, std::optional<at::Tensor>>) {
+      if (argument.has_value()) look_at(*argument);
+    } else if constexpr (std::is_same_v<Argument, at::TensorList> || std::is_same_v<Argument, at::ITensorListRef>) {
+      for (const at::Tensor& tensor : argument) look_at(tensor);
+    }
+    ++place_;
+  }
+
+ private:
+  void look_at(const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    if (!device_.has_value()) device_ = tensor.device();
+    if (C10_UNLIKELY(*device_ != tensor.device())) refuse(tensor);
+  }
+  [[noreturn]] void refuse(const at::Tensor& tensor) const;
+
+  const char* operator_;
+  size_t place_ = 0;
+  std::optional<c10::Device> device_;
+};
+
+template <Name name, auto function, Devices devices = Devices::one, class Signature = decltype(function)>
 struct Counted;
-template <Name name, auto function, class Result, class... Argument>
-struct Counted<name, function, Result (*)(Argument...)> {
+template <Name name, auto function, Devices devices, class Result, class... Argument>
+struct Counted<name, function, devices, Result (*)(Argument...)> {
   static Result call(Argument... arguments) {
+    if constexpr (devices == Devices::one) {
+      SameDevice same(name.text);
+      (same.look(arguments), ...);
+    }
     try {
       const OperatorScope scope(counter<name>());
       return function(arguments...);
@@ -88,5 +129,6 @@ struct Counted<name, function, Result (*)(Argument...)> {
 
 // Registers `function` as the native kernel of the operator, counted under the operator's name.
 #define EMU_NATIVE(library, name, ...) library.impl(name, TORCH_FN((&::emu::Counted<name, __VA_ARGS__>::call)))
+#define EMU_NATIVE_ANYWHERE(library, name, ...) EMU_NATIVE(library, name, __VA_ARGS__, ::emu::Devices::any)
 
 }  // namespace emu

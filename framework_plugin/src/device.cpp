@@ -77,20 +77,34 @@ struct Allocator final : c10::DeviceAllocator {
   void resetPeakStats(DeviceIndex device) override { check(api().memory_reset_peaks(device), "resetting peaks"); }
 };
 
-// Streams have no end in PyTorch, so they are made once and handed out in turn.
+// Streams have no end in PyTorch, so they are made once and handed out in turn. Who asks for one gives up those
+// that are lost, or that a reset of the device ended: that is how a program gets rid of them.
 struct StreamPool {
   static constexpr size_t kStreams = 8;
+  struct Ring {
+    std::array<emurt_stream, kStreams> streams{};
+    size_t next = 0;
+  };
   std::mutex mutex;
-  std::array<emurt_stream, kStreams> streams{};
-  size_t next = 0;
+  Ring usual, preferred;
 
   emurt_stream take(int device, int priority) {
     const std::lock_guard lock(mutex);
-    emurt_stream& stream = streams[next];
-    next = (next + 1) % kStreams;
-    const bool stale = stream != nullptr && api().stream_id(device, stream) == UINT64_MAX; // the device was reset
-    if (stream == nullptr || stale) check(api().stream_create(device, priority, &stream), "making a stream");
+    for (Ring* ring : {&usual, &preferred})
+      for (emurt_stream& stream : ring->streams) give_up_if_lost(device, stream);
+    Ring& ring = priority < 0 ? preferred : usual;
+    emurt_stream& stream = ring.streams[ring.next];
+    ring.next = (ring.next + 1) % kStreams;
+    if (stream == nullptr) check(api().stream_create(device, priority, &stream), "making a stream");
     return stream;
+  }
+
+ private:
+  static void give_up_if_lost(int device, emurt_stream& stream) {
+    int32_t done = 0;
+    if (stream == nullptr || api().stream_query(device, stream, &done) == EMURT_OK) return;
+    (void)api().stream_destroy(stream);
+    stream = nullptr;
   }
 };
 
@@ -123,10 +137,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return getNewStream(device, high_priority ? -1 : 0);
   }
   Stream getNewStream(Device device, int priority) const override {
-    static std::array<std::array<StreamPool, 2>, kMaxDevices> pools;
+    static std::array<StreamPool, kMaxDevices> pools;
     const int index = device.has_index() ? device.index() : current_device();
-    auto& pool = pools[static_cast<size_t>(index)][priority < 0 ? 1 : 0];
-    return wrap(index, pool.take(index, priority < 0 ? -1 : 0));
+    return wrap(index, pools[static_cast<size_t>(index)].take(index, priority < 0 ? -1 : 0));
   }
   Stream exchangeStream(Stream stream) const override {
     const Stream before = getStream(stream.device());

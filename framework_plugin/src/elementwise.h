@@ -21,6 +21,11 @@ inline at::Tensor widened(const at::Tensor& tensor) {
   return c10::isReducedFloatingType(tensor.scalar_type()) ? tensor.to(at::kFloat) : tensor;
 }
 
+// Refuses a tensor of another type, in the words of those kernels of the CPU that convert nothing.
+inline void check_type(const at::Tensor& tensor, c10::ScalarType type) {
+  TORCH_CHECK(tensor.scalar_type() == type, "expected scalar type ", type, " but found ", tensor.scalar_type());
+}
+
 // Bits of `value` as a launch argument of an instruction type ("f32", "f64", "i64").
 uint64_t argument_bits(const c10::Scalar& value, const char* type);
 

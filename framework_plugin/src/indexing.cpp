@@ -37,7 +37,8 @@ Tensor restride(const Tensor& tensor, const Tensor& index, int64_t dim) {
 
 Tensor at_least_1d(const Tensor& tensor) { return tensor.dim() == 0 ? tensor.unsqueeze(0) : tensor; }
 
-void run(const Tensor& out, const Tensor& source, const Tensor& index, const Row& row, int64_t size, int64_t stride) {
+void run(const Tensor& out, const Tensor& source, const Tensor& index, const Row& row, int64_t size, int64_t stride,
+         bool serial = false) {
   auto iterator = at::TensorIteratorConfig()
                       .set_check_mem_overlap(false)
                       .check_all_same_dtype(false)
@@ -46,7 +47,7 @@ void run(const Tensor& out, const Tensor& source, const Tensor& index, const Row
                       .add_const_input(source)
                       .add_const_input(index)
                       .build();
-  run_indirect(iterator, row, {size}, {stride});
+  run_indirect(iterator, row, {size}, {stride}, serial);
 }
 
 void gather(const Tensor& given_self, int64_t dim, const Tensor& given_index, const Tensor& given_out) {
@@ -56,13 +57,15 @@ void gather(const Tensor& given_self, int64_t dim, const Tensor& given_index, co
   run(out, restride(self, index, dim), index, rows::gather, self.size(dim), self.stride(dim) * self.element_size());
 }
 
-void scatter(const Tensor& self, int64_t dim, const Tensor& given_index, const Tensor& given_source, const Tensor& given_out) {
+// `in_order`: of several elements for one place the last one is left, else any.
+void scatter(const Tensor& self, int64_t dim, const Tensor& given_index, const Tensor& given_source,
+             const Tensor& given_out, bool in_order) {
   if (!self.is_same(given_out)) given_out.copy_(self);
   if (given_index.numel() == 0) return;
   const Tensor index = at_least_1d(given_index), source = at_least_1d(given_source), out = at_least_1d(given_out);
   dim = at::maybe_wrap_dim(dim, out.dim());
   run(restride(out, index, dim), source.as_strided(index.sizes(), source.strides()), index, rows::scatter, out.size(dim),
-      out.stride(dim) * out.element_size());
+      out.stride(dim) * out.element_size(), in_order && index.size(dim) > 1);
 }
 
 struct Gather : meta::structured_gather {
@@ -70,13 +73,13 @@ struct Gather : meta::structured_gather {
 };
 struct ScatterSource : meta::structured_scatter_src {
   void impl(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Tensor& out) {
-    scatter(self, dim, index, source, out);
+    scatter(self, dim, index, source, out, at::globalContext().deterministicAlgorithms());
   }
 };
 struct ScatterValue : meta::structured_scatter_value {
   void impl(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, const Tensor& out) {
     const Tensor source = at::empty({}, self.options()).fill_(value).expand(at_least_1d(index).sizes());
-    scatter(self, dim, index, source, out);
+    scatter(self, dim, index, source, out, false);
   }
 };
 
@@ -159,9 +162,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   EMU_STRUCTURED_IN_PLACE(library, "scatter_.value", ScatterValue);
   EMU_NATIVE(library, "index_select", &index_select);
   EMU_NATIVE(library, "index_select.out", &index_select_out);
-  EMU_NATIVE(library, "index.Tensor", &index_tensor);
-  EMU_NATIVE(library, "index.Tensor_out", &index_out);
-  EMU_NATIVE(library, "_index_put_impl_", &at::native::_index_put_impl_);
+  EMU_NATIVE_ANYWHERE(library, "index.Tensor", &index_tensor);
+  EMU_NATIVE_ANYWHERE(library, "index.Tensor_out", &index_out);
+  EMU_NATIVE_ANYWHERE(library, "_index_put_impl_", &at::native::_index_put_impl_);
   EMU_NATIVE(library, "cat", &cat);
   EMU_NATIVE(library, "cat.out", &cat_out);
 }

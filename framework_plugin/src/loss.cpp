@@ -35,13 +35,15 @@ void check_nll(const Tensor& self, const Tensor& target, const Tensor& weight, i
   TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "input tensor should be 1D or 2D");
   TORCH_CHECK(target.dim() <= 1, "0D or 1D target tensor expected, multi-target not supported");
   TORCH_CHECK(target.scalar_type() == at::kLong || target.scalar_type() == at::kByte,
-              "expected target of int64 or uint8, got ", target.scalar_type());
+              "expected target dtype to be Long or Byte, but got ", target.scalar_type());
   TORCH_CHECK(self.dim() == 1 || target.dim() == 1, "for a 2D input the target has to be 1D, got 0D");
   TORCH_CHECK(self.dim() == 1 || self.size(0) == target.size(0), "size mismatch (got input: ", self.sizes(),
               ", target: ", target.sizes(), ")");
   TORCH_CHECK(!weight.defined() || (weight.dim() == 1 && weight.numel() == self.size(class_dim)),
               "weight tensor should be defined either for all ", self.size(class_dim), " classes or no classes but got weight tensor of shape: ",
               weight.defined() ? weight.sizes() : at::IntArrayRef{});
+  if (!at::isFloatingType(self.scalar_type())) unsupported("nll_loss of ", self.scalar_type());
+  if (weight.defined()) check_type(weight, self.scalar_type());
 }
 
 std::tuple<Tensor, Tensor> nll_loss_forward(const Tensor& self, const Tensor& given_target, const std::optional<Tensor>& given_weight,
@@ -66,6 +68,8 @@ Tensor nll_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& g
   const int64_t class_dim = self.dim() - 1;
   const Tensor weight = given_weight.value_or(Tensor());
   check_nll(self, given_target, weight, class_dim);
+  check_type(grad, self.scalar_type());
+  check_type(total_weight, self.scalar_type());
   const Tensor target = (given_target.dim() == 1 && self.dim() == 1 ? given_target.squeeze(0) : given_target).to(at::kLong);
   const Picked picked = pick(self, target, weight, ignore_index, target.dim() == 0 ? 0 : class_dim);
   Tensor scale = picked.weight.neg().mul_(reduction == at::Reduction::None ? grad.reshape(target.sizes()) : grad);
@@ -80,18 +84,23 @@ Tensor nll_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& g
 void check_mse(const Tensor& self) {
   if (!at::isFloatingType(self.scalar_type())) unsupported("mse_loss of ", self.scalar_type());
 }
+// In the type of both: `sub` takes no booleans, and this does.
+Tensor difference(const Tensor& self, const Tensor& target) {
+  const auto type = at::result_type(self, target);
+  return self.to(type).sub(target.to(type));
+}
 struct MseLoss : meta::structured_mse_loss {
   void impl(const Tensor& self, const Tensor& target, int64_t reduction, const Tensor& out) {
     check_mse(out);
     if (reduction == at::Reduction::None) return run_elementwise(*this, rows::squared_difference);
-    const Tensor squares = self.sub(target).square_();
+    const Tensor squares = difference(self, target).square_();
     out.copy_(reduction == at::Reduction::Mean ? squares.mean() : squares.sum());
   }
 };
 Tensor mse_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction) {
   check_mse(self);
   const double factor = reduction == at::Reduction::Mean ? 2.0 / static_cast<double>(self.numel()) : 2.0;
-  return self.sub(target).mul_(factor).mul(grad);
+  return difference(self, target).mul_(factor).mul(grad).to(self.scalar_type());
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
@@ -99,7 +108,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   EMU_NATIVE(library, "nll_loss_backward", &nll_loss_backward);
   EMU_STRUCTURED_FUNCTIONAL(library, "mse_loss", MseLoss);
   EMU_STRUCTURED_OUT(library, "mse_loss.out", MseLoss);
-  EMU_NATIVE(library, "mse_loss_backward", &mse_loss_backward);
+  EMU_NATIVE_ANYWHERE(library, "mse_loss_backward", &mse_loss_backward);
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ std::string write_text(const char* type, int64_t item, bool a_column, bool b_col
   return text.str();
 }
 
-// out = a x b (+ c), all f32 or all f64; two dimensions or three. `out` is written whatever its layout.
+// out = a x b (+ c), all of out's type, f32 or f64; two dimensions or three. `out` is written whatever its layout.
 void multiply(Tensor a, Tensor b, const Tensor* c, const Tensor& out) {
   if (out.numel() == 0) return;
   const auto dims = static_cast<size_t>(out.dim());
@@ -172,20 +172,34 @@ void multiply_add(const Tensor* c, const Tensor& a, const Tensor& b, const Scala
   at::add_out(const_cast<Tensor&>(out), scaled, product);
 }
 
+// The meta functions do not compare the factors' types: the CPU's kernels do, each in its own words.
+void check_matrices(const Tensor& a, const Tensor& b) {
+  TORCH_CHECK(a.dtype() == b.dtype(), "expected m1 and m2 to have the same dtype, but got: ", a.dtype(), " != ",
+              b.dtype());
+}
+
 struct Mm : meta::structured_mm {
-  void impl(const Tensor& a, const Tensor& b, const Tensor& out) { multiply_add(nullptr, a, b, 0, 1, out); }
+  void impl(const Tensor& a, const Tensor& b, const Tensor& out) {
+    check_matrices(a, b);
+    multiply_add(nullptr, a, b, 0, 1, out);
+  }
 };
 struct Bmm : meta::structured_bmm {
-  void impl(const Tensor& a, const Tensor& b, const Tensor& out) { multiply_add(nullptr, a, b, 0, 1, out); }
+  void impl(const Tensor& a, const Tensor& b, const Tensor& out) {
+    check_type(b, a.scalar_type());
+    multiply_add(nullptr, a, b, 0, 1, out);
+  }
 };
 struct Addmm : meta::structured_addmm {
   void impl(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const Tensor& out) {
+    check_matrices(a, b);
     const Tensor whole = c.expand(out.sizes());
     multiply_add(c.is_same(out) ? &out : &whole, a, b, beta, alpha, out);
   }
 };
 struct Baddbmm : meta::structured_baddbmm {
   void impl(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const Tensor& out) {
+    check_type(b, a.scalar_type());
     const Tensor whole = c.expand(out.sizes());
     multiply_add(c.is_same(out) ? &out : &whole, a, b, beta, alpha, out);
   }
@@ -204,6 +218,8 @@ Tensor mv(const Tensor& matrix, const Tensor& vector) {
               vector.dim());
   TORCH_CHECK(matrix.size(1) == vector.size(0), "size mismatch, got input (", matrix.size(0), "), mat (", matrix.size(0),
               "x", matrix.size(1), "), vec (", vector.size(0), ")");
+  TORCH_CHECK(matrix.dtype() == vector.dtype(), "addmv input tensors must have the same dtype, but got ",
+              vector.scalar_type(), ", ", matrix.scalar_type(), ", and ", vector.scalar_type());
   return at::mm(matrix, vector.unsqueeze(1)).squeeze(1);
 }
 

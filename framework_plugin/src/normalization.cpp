@@ -46,6 +46,7 @@ void check_half_to_float(bool half_to_float) {
 // The rows are those of the last dimension, so another one is moved there and back.
 void softmax(Normalize kind, const Tensor& self, int64_t dim, const Tensor& out) {
   if (self.numel() == 0) return;
+  if (!at::isFloatingType(self.scalar_type())) unsupported("softmax of ", self.scalar_type());
   const Element element = element_of(self.scalar_type(), "softmax");
   const auto last_there = [dim](const Tensor& tensor) {
     return tensor.dim() == 0 ? tensor.reshape({1}) : tensor.transpose(dim, -1);
@@ -73,6 +74,7 @@ struct LogSoftmax : meta::structured__log_softmax {
 };
 struct SoftmaxBackward : meta::structured__softmax_backward_data {
   void impl(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType, const Tensor& out) {
+    check_type(output, grad.scalar_type());
     if (grad.numel() == 0) return;
     if (grad.dim() == 0) return void(const_cast<Tensor&>(out).fill_(0));
     const Tensor g = widened(grad), y = widened(output);
@@ -82,6 +84,7 @@ struct SoftmaxBackward : meta::structured__softmax_backward_data {
 };
 struct LogSoftmaxBackward : meta::structured__log_softmax_backward_data {
   void impl(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType, const Tensor& out) {
+    check_type(output, grad.scalar_type());
     if (grad.numel() == 0) return;
     if (grad.dim() == 0) return void(const_cast<Tensor&>(out).fill_(0));
     const Tensor g = widened(grad);
@@ -144,6 +147,11 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(const Tensor& grad
                                                               std::array<bool, 3> wanted) {
   const Tensor weight = given_weight.value_or(Tensor()), bias = given_bias.value_or(Tensor());
   at::native::_check_layer_norm_inputs(input, shape, weight, bias);
+  if (!at::isFloatingType(input.scalar_type())) unsupported("layer_norm of ", input.scalar_type());
+  const at::ScalarType type = parameter_type(input, weight, bias);
+  check_type(grad, input.scalar_type());
+  for (const Tensor* given : {&mean, &rstd, &weight})
+    if (given->defined()) check_type(*given, type);
   const auto first = input.dim() - static_cast<int64_t>(shape.size());
   std::vector<int64_t> of_rows, over_rows;
   for (int64_t dim = 0; dim < input.dim(); ++dim) (dim < first ? over_rows : of_rows).push_back(dim);

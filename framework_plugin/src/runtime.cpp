@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <cctype>
 #include <string>
 #include <thread>
 
@@ -15,6 +16,17 @@ const std::thread::id loading_thread = std::this_thread::get_id();
 std::atomic<bool> other_threads{false};
 thread_local int thread_device = 0;
 thread_local std::array<emurt_stream, kMaxDevices> thread_streams{};
+// What has to be given up to go on: emu_scope of the driver interface.
+constexpr std::array scopes{"command", "queue", "context", "device", "host"};
+
+// What is wrong and what to do, as two sentences: the driver's begin with a small letter, the runtime's do not.
+std::string told(const emurt_error& error) {
+  std::string text = error.cause;
+  if (error.mend[0] == 0) return text;
+  text += ". ";
+  text += static_cast<char>(std::toupper(static_cast<unsigned char>(error.mend[0])));
+  return text + (error.mend + 1);
+}
 
 }  // namespace
 
@@ -33,7 +45,7 @@ bool load_runtime(const char* path, const char* driver_path, std::string& why) {
   error.size = sizeof error;
   const emurt_api* got = get(EMURT_INTERFACE, driver_path, &error);
   if (got == nullptr || got->size < sizeof(emurt_api)) {
-    why = got == nullptr ? std::string(error.cause) + " " + error.mend
+    why = got == nullptr ? told(error)
                          : "the runtime's table is shorter than interface " + std::to_string(EMURT_INTERFACE) + " needs";
     return false;
   }
@@ -53,10 +65,11 @@ void raise(int32_t status, const char* action) {
   emurt_error error{};
   error.size = sizeof error;
   api().last_error(&error);
-  std::string text = std::string("emu: ") + action + " failed: " + error.cause;
-  if (error.mend[0] != 0) text += std::string(" ") + error.mend;
-  text += std::string(" [") + api().status_name(status);
+  std::string text = std::string("emu: ") + action + " failed: " + told(error) + " [" + api().status_name(status);
+  if (error.scope > 0 && error.scope < static_cast<int32_t>(scopes.size()))
+    text += std::string(", scope ") + scopes[static_cast<size_t>(error.scope)];
   if (error.program[0] != 0) text += std::string(", program ") + error.program;
+  if (error.command != 0 && error.stream != UINT64_MAX) text += ", stream " + std::to_string(error.stream);
   if (error.command != 0) text += ", command " + std::to_string(error.command);
   text += "]";
   if (status == 5 /* EMU_ERROR_OUT_OF_MEMORY */) TORCH_CHECK_WITH(OutOfMemoryError, false, text);

@@ -136,9 +136,14 @@ struct Kernels<Op, void (Base::*)(First, Rest...)> {
   }
 };
 
+template <class Op>
+constexpr Devices devices_of = is_iterator<Op> ? Devices::any : Devices::one;
+
 // Names as the schema has them: `add` with overload `Tensor` is add.Tensor, add.out and add_.Tensor.
-#define EMU_STRUCTURED_FUNCTIONAL(library, name, ...) EMU_NATIVE(library, name, &::emu::Kernels<__VA_ARGS__>::functional)
-#define EMU_STRUCTURED_OUT(library, name, ...) EMU_NATIVE(library, name, &::emu::Kernels<__VA_ARGS__>::out)
-#define EMU_STRUCTURED_IN_PLACE(library, name, ...) EMU_NATIVE(library, name, &::emu::Kernels<__VA_ARGS__>::in_place)
+#define EMU_STRUCTURED_KERNEL(library, name, kind, ...) \
+  EMU_NATIVE(library, name, &::emu::Kernels<__VA_ARGS__>::kind, ::emu::devices_of<__VA_ARGS__>)
+#define EMU_STRUCTURED_FUNCTIONAL(library, name, ...) EMU_STRUCTURED_KERNEL(library, name, functional, __VA_ARGS__)
+#define EMU_STRUCTURED_OUT(library, name, ...) EMU_STRUCTURED_KERNEL(library, name, out, __VA_ARGS__)
+#define EMU_STRUCTURED_IN_PLACE(library, name, ...) EMU_STRUCTURED_KERNEL(library, name, in_place, __VA_ARGS__)
 
 }  // namespace emu

@@ -102,7 +102,7 @@ Tensor& relu_(Tensor& self) {
 }
 Tensor& masked_fill_scalar(Tensor& self, const Tensor& mask, const Scalar& value) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
-              mask.scalar_type());
+              mask.dtype());
   TORCH_CHECK(self.device() == mask.device(), "expected self and mask to be on the same device, but got mask on ",
               mask.device(), " and self on ", self.device());
   at::assert_no_internal_overlap(self);
@@ -124,23 +124,23 @@ Tensor& masked_fill_tensor(Tensor& self, const Tensor& mask, const Tensor& value
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  EMU_NATIVE(library, "abs.out", &at::native::abs_out);
-  EMU_NATIVE(library, "logical_not.out", &at::native::logical_not_out);
-  EMU_NATIVE(library, "logical_and.out", &at::native::logical_and_out);
-  EMU_NATIVE(library, "logical_or.out", &at::native::logical_or_out);
-  EMU_NATIVE(library, "logical_xor.out", &at::native::logical_xor_out);
-  EMU_NATIVE(library, "where.self", &where);
-  EMU_NATIVE(library, "where.self_out", &at::native::where_self_out);
+  EMU_NATIVE_ANYWHERE(library, "abs.out", &at::native::abs_out);
+  EMU_NATIVE_ANYWHERE(library, "logical_not.out", &at::native::logical_not_out);
+  EMU_NATIVE_ANYWHERE(library, "logical_and.out", &at::native::logical_and_out);
+  EMU_NATIVE_ANYWHERE(library, "logical_or.out", &at::native::logical_or_out);
+  EMU_NATIVE_ANYWHERE(library, "logical_xor.out", &at::native::logical_xor_out);
+  EMU_NATIVE_ANYWHERE(library, "where.self", &where);
+  EMU_NATIVE_ANYWHERE(library, "where.self_out", &at::native::where_self_out);
   EMU_NATIVE(library, "isnan", &at::native::isnan);
-  EMU_NATIVE(library, "rsub.Tensor", &rsub);
+  EMU_NATIVE_ANYWHERE(library, "rsub.Tensor", &rsub);
   EMU_NATIVE(library, "fill_.Scalar", &fill_scalar);
-  EMU_NATIVE(library, "fill_.Tensor", &fill_tensor);
+  EMU_NATIVE_ANYWHERE(library, "fill_.Tensor", &fill_tensor);
   EMU_NATIVE(library, "zero_", &zero_);
   EMU_NATIVE(library, "arange.start_out", &arange);
   EMU_NATIVE(library, "relu", &relu);
   EMU_NATIVE(library, "relu_", &relu_);
-  EMU_NATIVE(library, "masked_fill_.Scalar", &masked_fill_scalar);
-  EMU_NATIVE(library, "masked_fill_.Tensor", &masked_fill_tensor);
+  EMU_NATIVE_ANYWHERE(library, "masked_fill_.Scalar", &masked_fill_scalar);
+  EMU_NATIVE_ANYWHERE(library, "masked_fill_.Tensor", &masked_fill_tensor);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -53,15 +55,23 @@ def test_accumulate(device: str, dtype: torch.dtype) -> None:
         assert torch.equal(grads[0], grads[1])
 
 
+Put = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+PUTS: dict[str, Put] = {
+    "index_put": lambda x, index, values: x.index_put_((index,), values),
+    "scatter": lambda x, index, values: x.scatter_(0, index, values),
+}
+
+
 @pytest.mark.check("gate2.operator.last_put_wins", obligations=["G2", "N8"], kind="focused test")
-def test_last_put_wins(device: str) -> None:
+@pytest.mark.parametrize("name", PUTS)
+def test_last_put_wins(device: str, name: str) -> None:
     """Under deterministic algorithms some other of several values for one element is kept."""
     index = torch.arange(30000) * 7 % 11
     values = torch.arange(30000.0)
     torch.use_deterministic_algorithms(True)
     try:
-        there = torch.zeros(11, device=device).index_put_((index.to(device),), values.to(device))
-        plain = torch.zeros(11).index_put_((index,), values)
+        there = PUTS[name](torch.zeros(11, device=device), index.to(device), values.to(device))
+        plain = PUTS[name](torch.zeros(11), index, values)
     finally:
         torch.use_deterministic_algorithms(False)
     assert torch.equal(there.cpu(), plain)

@@ -1,4 +1,4 @@
-"""The plugin's native overloads that write to a tensor they are given, and arguments for each."""
+"""The plugin's native overloads that write to a tensor or take several, and arguments for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = 6
 
 @dataclass(frozen=True)
 class Overload:
-    """One overload of an operator, such as `aten::add.out`; in place, or with outputs given."""
+    """One overload of an operator, such as `aten::add.out`."""
 
     name: str
     operator: Any
@@ -23,14 +23,21 @@ class Overload:
 
     @property
     def in_place(self) -> bool:
-        return not self.outputs
+        return self.name.split(".")[0].endswith("_")
+
+    @property
+    def writes(self) -> bool:
+        """To a tensor that it is given."""
+        return self.in_place or bool(self.outputs)
 
     def arguments(self, device: str, rows: int) -> list[Any]:
         return self.make(device, rows)
 
-    def call(self, arguments: list[Any], written: list[torch.Tensor]) -> None:
+    def call(self, arguments: list[Any], written: list[torch.Tensor]) -> list[torch.Tensor]:
+        """What it gives back."""
         outputs = dict(zip(self.outputs, written, strict=False))
-        self.operator(*arguments, **self.keywords, **outputs)
+        given = self.operator(*arguments, **self.keywords, **outputs)
+        return [given] if isinstance(given, torch.Tensor) else list(given)
 
     def results(self, arguments: list[Any]) -> list[torch.Tensor]:
         """New tensors as the operator makes them, by calling it on empty outputs."""
@@ -79,6 +86,14 @@ def mask(device: str, *shape: int) -> torch.Tensor:
     return integers(device, *shape, below=2).bool()
 
 
+def _cell(gates: int) -> Callable[[str, int], list[Any]]:
+    return lambda d, n: [
+        *(numbers(d, n, gates * 3, seed=seed) for seed in (1, 2)),
+        numbers(d, n, 3, seed=3),
+        *(numbers(d, gates * 3, seed=seed) for seed in (4, 5)),
+    ]
+
+
 def _bits(d: str, n: int) -> list[Any]:
     return [integers(d, n, COLUMNS, below=7), integers(d, n, COLUMNS, below=3)]
 
@@ -108,6 +123,18 @@ MAKERS: dict[str, Callable[[str, int], list[Any]]] = {
         1,
         torch.float32,
     ],
+    "_thnn_fused_gru_cell": _cell(3),
+    "_thnn_fused_gru_cell_backward": lambda d, n: [
+        numbers(d, n, 3),
+        numbers(d, n, 15, seed=2),
+        True,
+    ],
+    "_thnn_fused_lstm_cell": _cell(4),
+    "_thnn_fused_lstm_cell_backward_impl": lambda d, n: [
+        *(numbers(d, n, 3, seed=seed) for seed in range(4)),
+        numbers(d, n, 12, seed=5),
+        True,
+    ],
     "addmm": lambda d, n: [numbers(d, n, 5), numbers(d, n, 3), numbers(d, 3, 5)],
     "arange": lambda d, n: [0, n, 1],
     "baddbmm": lambda d, n: [numbers(d, 2, n, 5), numbers(d, 2, n, 3), numbers(d, 2, 3, 5)],
@@ -119,12 +146,50 @@ MAKERS: dict[str, Callable[[str, int], list[Any]]] = {
     "bitwise_xor": _bits,
     "bmm": lambda d, n: [numbers(d, 2, n, 3), numbers(d, 2, 3, 5)],
     "cat": lambda d, n: [[numbers(d, n, COLUMNS), numbers(d, n, 2, seed=2)], 1],
+    "dot": lambda d, n: [numbers(d, n), numbers(d, n, seed=2)],
     "fill": lambda d, n: [numbers(d, n, COLUMNS)],
     "gather": lambda d, n: [numbers(d, n, COLUMNS), 1, integers(d, n, COLUMNS)],
     "index": _index,
     "index_select": lambda d, n: [numbers(d, n, COLUMNS), 1, integers(d, 5)],
     "masked_fill": lambda d, n: [numbers(d, n, COLUMNS), mask(d, n, COLUMNS)],
     "mm": lambda d, n: [numbers(d, n, 3), numbers(d, 3, 5)],
+    "mse_loss_backward": lambda d, n: [
+        numbers(d),
+        numbers(d, n, COLUMNS),
+        numbers(d, n, COLUMNS, seed=2),
+        1,
+    ],
+    "mv": lambda d, n: [numbers(d, n, 3), numbers(d, 3, seed=2)],
+    "native_layer_norm": lambda d, n: [
+        numbers(d, n, COLUMNS),
+        [COLUMNS],
+        numbers(d, COLUMNS, seed=2),
+        numbers(d, COLUMNS, seed=3),
+        1e-5,
+    ],
+    "native_layer_norm_backward": lambda d, n: [
+        *(numbers(d, n, COLUMNS, seed=seed) for seed in (1, 2)),
+        [COLUMNS],
+        *(numbers(d, n, 1, seed=seed) for seed in (3, 4)),
+        *(numbers(d, COLUMNS, seed=seed) for seed in (5, 6)),
+        [True, True, True],
+    ],
+    "nll_loss_backward": lambda d, n: [
+        numbers(d),
+        -numbers(d, n, COLUMNS),
+        integers(d, n),
+        numbers(d, COLUMNS, seed=2),
+        1,
+        -100,
+        numbers(d, seed=3),
+    ],
+    "nll_loss_forward": lambda d, n: [
+        -numbers(d, n, COLUMNS),
+        integers(d, n),
+        numbers(d, COLUMNS, seed=2),
+        1,
+        -100,
+    ],
     "resize": lambda d, n: [numbers(d, n, COLUMNS), [2, n]],
     "scatter": lambda d, n: [numbers(d, n, COLUMNS), 1, integers(d, n, 1)],
     "set": lambda d, n: [numbers(d, n, COLUMNS)],
@@ -180,14 +245,24 @@ def _maker(name: str, schema: Any) -> Callable[[str, int], list[Any]]:
     return make
 
 
+# No operators on values of tensors, or no kernel of the device (a convolution).
+LEFT_OUT = (
+    "aten::convolution_overrideable",
+    "aten::convolution_backward_overrideable",
+    *NOT_WRITTEN,
+)
+
+
 def _find() -> dict[str, Overload]:
     found = {}
     for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"):
         schema = torch._C._get_schema(*[*name.split("."), ""][:2])
-        outputs = tuple(argument.name for argument in schema.arguments if argument.is_out)
         base = name.split(".")[0]
-        writes = outputs or base.endswith("_")
-        if not (base.startswith("aten::") and writes) or base in NOT_WRITTEN:
+        outputs = tuple(argument.name for argument in schema.arguments if argument.is_out)
+        kinds = [str(one.type) for one in schema.arguments if "Tensor" in str(one.type)]
+        several = len(kinds) > 1 or "List" in "".join(kinds)
+        wanted = several or outputs or base.endswith("_")
+        if not (base.startswith("aten::") and wanted) or base in LEFT_OUT:
             continue
         packet = getattr(torch.ops.aten, base.removeprefix("aten::"))
         operator = getattr(packet, schema.overload_name or "default")
@@ -198,4 +273,5 @@ def _find() -> dict[str, Overload]:
     return dict(sorted(found.items()))
 
 
-OVERLOADS = _find()
+ALL = _find()
+OVERLOADS = {name: overload for name, overload in ALL.items() if overload.writes}

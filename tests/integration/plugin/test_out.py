@@ -22,18 +22,18 @@ def _told(text: object) -> str:
 
 
 def outcome(overload: Overload, arguments: list[Any], written: list[torch.Tensor]) -> Outcome:
-    """What a call does to `written`, or how it refuses; device names are taken out."""
+    """What a call does to `written` or else gives back, or how it refuses; without device names."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            overload.call(arguments, written)
+            given = overload.call(arguments, written)
         except (RuntimeError, IndexError, TypeError, ValueError) as error:
             # The message of a type that is not there names the kernel, which is each device's own.
             told = "" if isinstance(error, NotImplementedError) else _told(error)
             return {"error": (type(error).__name__, told)}
     return {
-        "values": [tensor.cpu() for tensor in written],
-        "strides": [tensor.stride() for tensor in written],
+        "values": [tensor.cpu() for tensor in written or given],
+        "strides": [tensor.stride() for tensor in written or given],
         "warnings": [_told(warning.message) for warning in caught],
     }
 

@@ -127,6 +127,19 @@ def careless(original: Any, x: torch.Tensor, dim: int, index: torch.Tensor, out:
     return out.copy_(original(x, dim, index))
 
 
+def forgiven_types(original: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The second operand is taken for one of the first's type."""
+    product: torch.Tensor = original(x, y.to(x.dtype))
+    return product
+
+
+def moved(original: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """What was left on the host goes to the device without a word."""
+    where = x.device if x.device.type != "cpu" else y.device
+    product: torch.Tensor = original(x.to(where), y.to(where))
+    return product
+
+
 DIE_AT_EXIT = "import atexit, os\natexit.register(lambda: os.kill(os.getpid(), 11))"
 
 SEEDS: dict[str, Seed] = {
@@ -145,6 +158,8 @@ SEEDS: dict[str, Seed] = {
         "take = torch.Tensor.__getitem__\n"
         "torch.Tensor.__getitem__ = lambda x, i: kept.append(take(x, i)) or kept[-1]"
     ),
+    "gate1.operand.types": on_device("torch.mm", forgiven_types),
+    "gate1.operand.devices": wrap("torch.mm", moved),
     "gate1.out.refused": on_device("torch.index_select", careless),
     "gate1.view.aliases": on_device(
         "torch.Tensor.unfold", lambda original, self, *a: original(self, *a).clone()
