@@ -59,7 +59,7 @@ CASE(access_is_refused) {
   for (const uint32_t access : {kNothing, EMU_MEMORY_READ}) {
     refused(access, "mapped for writing, got one that may not",
             [](const Guarded& guarded) { return guarded.launch(kStoreThere); });
-    refused(access, "writes", [](const Guarded& guarded) { return fill(guarded.queue, guarded.address, 1, 2 * kPage); });
+    refused(access, "writes", [](const Guarded& one) { return fill(one.queue, one.address, 1, 2 * kPage); });
     refused(access, "writes", [](const Guarded& guarded) { return copy(guarded, guarded.middle, guarded.address); });
   }
   for (const uint32_t access : {kNothing, EMU_MEMORY_WRITE}) {

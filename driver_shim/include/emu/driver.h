@@ -173,7 +173,7 @@ typedef struct emu_telemetry {
   uint32_t throttle;            /* emu_throttle, now */
   uint64_t throttled_ticks;     /* that the compute engine worked while throttled */
   uint64_t clock_changes;       /* of the cores: of power mode, or throttling */
-  uint64_t emud_start_ns;       /* CLOCK_MONOTONIC of the host when emud started; no two emuds of a host have the same */
+  uint64_t emud_start_ns;       /* CLOCK_MONOTONIC of the host when emud started: of no other emud of it */
 } emu_telemetry;
 
 /* One of the modes of spec/machine.toml. */
@@ -508,7 +508,7 @@ typedef struct emu_driver_api {
   emu_status (*queue_copy_peer)(emu_queue*, emu_context* to_context, uint64_t to, emu_context* from_context,
                                 uint64_t from, uint64_t bytes, uint64_t correlation, uint64_t* sequence);
 
-  /* What commands may do with whole pages of the context's memory, which may be of several allocations: EMU_MEMORY_READ,
+  /* What commands may do with whole pages of the context's memory, of any allocations: EMU_MEMORY_READ,
    * EMU_MEMORY_WRITE, both (as memory_alloc gives them) or 0. It waits for the context's command that runs; each one
    * that starts later, also a copy of a peer, faults at the first byte that it may not read or write. A range that is
    * not all held is refused and changes nothing. Freeing pages needs no access to them. */

@@ -126,7 +126,7 @@ void Context::memory_protect(uint64_t address, uint64_t bytes, uint64_t access) 
                                 ((access & EMU_MEMORY_WRITE) != 0 ? machine::kPageWrite : 0));
   if (const auto bad = window_.protect(address, bytes, flags)) {
     throw Refusal(EMU_ERROR_INVALID_ARGUMENT, EMU_SCOPE_COMMAND,
-                  format("access to memory: no page of the context is at 0x%llx", static_cast<unsigned long long>(*bad)),
+                  format("access to memory: no page of the context is at 0x%llx", (unsigned long long)*bad),
                   "name pages of allocations that are held");
   }
 }
