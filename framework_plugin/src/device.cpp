@@ -7,6 +7,8 @@
 
 #include <array>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "bounds.h"
 #include "runtime.h"
@@ -78,7 +80,8 @@ struct Allocator final : c10::DeviceAllocator {
 };
 
 // Streams have no end in PyTorch, so they are made once and handed out in turn. Who asks for one gives up those
-// that are lost, or that a reset of the device ended: that is how a program gets rid of them.
+// that are lost, or that a reset of the device ended: that is how a program gets rid of them. A loss that nobody was
+// told of is told here, once: its work would pass for done.
 struct StreamPool {
   static constexpr size_t kStreams = 8;
   struct Ring {
@@ -92,6 +95,7 @@ struct StreamPool {
     const std::lock_guard lock(mutex);
     for (Ring* ring : {&usual, &preferred})
       for (emurt_stream& stream : ring->streams) give_up_if_lost(device, stream);
+    if (untold) raise(*std::exchange(untold, std::nullopt), "the work of a stream");
     Ring& ring = priority < 0 ? preferred : usual;
     emurt_stream& stream = ring.streams[ring.next];
     ring.next = (ring.next + 1) % kStreams;
@@ -100,9 +104,13 @@ struct StreamPool {
   }
 
  private:
-  static void give_up_if_lost(int device, emurt_stream& stream) {
+  std::optional<emurt_error> untold;
+
+  void give_up_if_lost(int device, emurt_stream& stream) {
     int32_t done = 0;
     if (stream == nullptr || api().stream_query(device, stream, &done) == EMURT_OK) return;
+    const emurt_error error = last_error();
+    if (error.scope == kScopeOfQueue && !forget_loss(error)) untold = error;
     (void)api().stream_destroy(stream);
     stream = nullptr;
   }

@@ -94,8 +94,11 @@ void draw_for_device(const c10::FunctionSchema& schema, torch::jit::Stack& stack
 class RunningStatistics {
  public:
   RunningStatistics(const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
-    if (!schema.argumentIndexWithName("momentum")) return;
     const auto first = stack.end() - static_cast<std::ptrdiff_t>(schema.arguments().size());
+    const auto training = schema.argumentIndexWithName("training");
+    if (!schema.argumentIndexWithName("momentum") || schema.name() == "aten::_native_batch_norm_legit_no_training" ||
+        (training && !(first + *training)->toBool()))
+      return;
     for (const char* name : {"running_mean", "running_var"}) {
       const auto index = schema.argumentIndexWithName(name);
       if (!index || schema.arguments()[static_cast<size_t>(*index)].alias_info() != nullptr) continue;

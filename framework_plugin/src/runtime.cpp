@@ -5,8 +5,11 @@
 #include <array>
 #include <atomic>
 #include <cctype>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace emu {
 namespace {
@@ -16,6 +19,9 @@ const std::thread::id loading_thread = std::this_thread::get_id();
 std::atomic<bool> other_threads{false};
 thread_local int thread_device = 0;
 thread_local std::array<emurt_stream, kMaxDevices> thread_streams{};
+// Device and stream of each loss that was raised.
+std::mutex losses_mutex;
+std::set<std::pair<int32_t, uint64_t>> losses;
 // What has to be given up to go on: emu_scope of the driver interface.
 constexpr std::array scopes{"command", "queue", "context", "device", "host"};
 
@@ -61,10 +67,26 @@ const emurt_api& api() {
   return *loaded;
 }
 
-void raise(int32_t status, const char* action) {
+void raise_last(const char* action) { raise(last_error(), action); }
+
+emurt_error last_error() {
   emurt_error error{};
   error.size = sizeof error;
   api().last_error(&error);
+  return error;
+}
+
+bool forget_loss(const emurt_error& error) {
+  const std::lock_guard lock(losses_mutex);
+  return losses.erase({error.device, error.stream}) != 0;
+}
+
+void raise(const emurt_error& error, const char* action) {
+  const int32_t status = error.status;
+  if (error.scope == kScopeOfQueue && error.stream != UINT64_MAX) {
+    const std::lock_guard lock(losses_mutex);
+    losses.insert({error.device, error.stream});
+  }
   std::string text = std::string("emu: ") + action + " failed: " + told(error) + " [" + api().status_name(status);
   if (error.scope > 0 && error.scope < static_cast<int32_t>(scopes.size()))
     text += std::string(", scope ") + scopes[static_cast<size_t>(error.scope)];

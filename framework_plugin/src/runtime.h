@@ -14,6 +14,7 @@ namespace emu {
 
 constexpr c10::DeviceType kDeviceType = c10::DeviceType::PrivateUse1;
 constexpr int kMaxDevices = 16;
+constexpr int32_t kScopeOfQueue = 1;  // emu_scope of the driver interface
 
 // Loads the runtime at `path`; false and a reason when it cannot be loaded or serves another interface.
 bool load_runtime(const char* path, const char* driver_path, std::string& why);
@@ -22,10 +23,14 @@ bool load_runtime(const char* path, const char* driver_path, std::string& why);
 const emurt_api& api();
 bool runtime_loaded();
 
+emurt_error last_error();  // of the runtime, on this thread
 // Raises c10::Error (OutOfMemoryError where it is one) with the runtime's cause and mend.
-[[noreturn]] void raise(int32_t status, const char* action);
+[[noreturn]] void raise(const emurt_error& error, const char* action);
+[[noreturn]] void raise_last(const char* action);
+// Whether somebody was told, by `raise`, that the error's stream is lost. It is asked once: the stream goes.
+bool forget_loss(const emurt_error& error);
 inline void check(int32_t status, const char* action) {
-  if (C10_UNLIKELY(status != EMURT_OK)) raise(status, action);
+  if (C10_UNLIKELY(status != EMURT_OK)) raise_last(action);
 }
 
 // Number of devices, 0 on any error; never raises.

@@ -37,11 +37,17 @@ emurt_activity translate(const Context& context, const emu_activity& in) {
 void Activity::enable(Process& process, bool on) {
   on_.store(on);
   if (on) was_on_.store(true);
+  std::exception_ptr failure;  // of one device, which keeps none of the others
   for (int32_t index = 0; index < Process::kMostDevices; ++index) {
-    if (Context* context = process.context_if_open(index)) {
-      context->check(context->api.activity_enable(context->handle, on ? 1 : 0));
+    try {
+      if (Context* context = process.context_if_open(index)) {
+        context->check(context->api.activity_enable(context->handle, on ? 1 : 0));
+      }
+    } catch (const Failure&) {
+      failure = std::current_exception();
     }
   }
+  if (failure) std::rethrow_exception(failure);
 }
 
 void Activity::collect(Context& context) {

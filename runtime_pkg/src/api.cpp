@@ -463,7 +463,12 @@ int32_t activity_read(emurt_activity* out, size_t capacity, size_t* count, uint6
     *count = process.activity().read(process, out, capacity, &lost);
     if (dropped != nullptr) *dropped = lost;
   };
-  return Process::get().is_shut_down() ? guarded([&] { read(Process::get()); }) : call(read);
+  return guarded([&] {
+    Process& process = Process::get();
+    if (!process.is_shut_down()) process.require_usable();
+    const Gate::Pass pass(process.gate);
+    read(process);
+  });
 }
 
 const emurt_api table = {

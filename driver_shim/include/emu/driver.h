@@ -392,7 +392,8 @@ typedef struct emu_driver_api {
    * asynchronous; a full ring blocks until there is room. `pointer` lies in memory of host_alloc.
    * Each engine's device time is shared equally between the processes that want it. Within a process the queue of the
    * lowest `priority` number goes first, always, and equal ones take turns.
-   * Destroying a queue ends it as context_destroy does, and waits for nothing: synchronize first what is to be done.
+   * Destroying a queue ends it, and waits only for a command of another queue of its context that runs: synchronize
+   * first what is to be done.
    * A launch under way ends, and what was not done is given up: a queue that waits for it is EMU_ERROR_QUEUE_LOST. Only
    * in a context that was made by the table for 1.1 or older all that was submitted is done first, however long. */
   emu_status (*queue_create)(emu_context*, emu_queue_kind, int32_t priority, emu_queue** out);

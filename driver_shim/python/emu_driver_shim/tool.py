@@ -29,20 +29,28 @@ def run(
     """
     before = [signal.signal(number, signal.SIG_DFL) for number in SIGNALS]
     try:
-        with Device(given.device) as device:
-            work(device, given)
+        status = _run(name, given, work)
         sys.stdout.flush()
+        return status
     except OSError as error:
         print(f"{name}: standard output: {error.strerror or error}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor at the end
         return 1
+    finally:
+        for number, handler in zip(SIGNALS, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _run(
+    name: str, given: argparse.Namespace, work: Callable[[Device, argparse.Namespace], None]
+) -> int:
+    try:
+        with Device(given.device) as device:
+            work(device, given)
     except DriverError as error:
         if given.json:
             data = {"status": error.status, "cause": error.cause, "mend": error.mend}
             print(json.dumps({"error": data}))
         print(f"{name}: {error}", file=sys.stderr)
         return 1
-    finally:
-        for number, handler in zip(SIGNALS, before, strict=True):
-            signal.signal(number, handler)
     return 0

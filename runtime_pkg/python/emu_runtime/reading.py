@@ -22,6 +22,7 @@ from emu_runtime.device import (
 from emu_runtime.errors import DeviceLostError, EmuError, WaitTimeoutError
 
 PATIENCE_SECONDS = 5
+UNANSWERED = f"the device process did not answer within {PATIENCE_SECONDS} s"
 STOPPED = "It may be stopped: look at its state and log, let it go on or start it anew"
 
 _lock = threading.Lock()
@@ -59,11 +60,19 @@ def _read(index: int) -> Reading:
     try:
         try:
             return _ask(index)
-        except DeviceLostError:
+        except DeviceLostError as error:
+            if any(not call.is_over() for other, call in list(_calls.items()) if other != index):
+                return Reading(index, None, None, error)  # a reset waits for calls that are out
             Device(index).reset()
             return _ask(index)
     except EmuError as error:
         return Reading(index, None, None, error)
+
+
+def _count() -> int:
+    if count := device_count():
+        return count
+    raise why_no_device() or EmuError("no device")
 
 
 def _ask(index: int) -> Reading:
@@ -75,10 +84,11 @@ def _ask(index: int) -> Reading:
 
 def read_all() -> list[Reading]:
     """Waits PATIENCE_SECONDS at most. Raises EmuError with the reason when there is no device."""
-    count = device_count()
-    if count == 0:
-        raise why_no_device() or EmuError("no device")
     deadline = time.monotonic() + PATIENCE_SECONDS
+    try:
+        count = Call(_count).result(PATIENCE_SECONDS)
+    except LateError as late:
+        raise WaitTimeoutError(UNANSWERED, mend=STOPPED) from late
     with _lock:  # one that has not answered is not asked again
         for index in range(count):
             if index not in _calls or _calls[index].is_over():
@@ -89,8 +99,8 @@ def read_all() -> list[Reading]:
         try:
             readings.append(call.result(deadline - time.monotonic()))
         except LateError:
-            cause = f"the device process did not answer within {PATIENCE_SECONDS} s"
-            readings.append(Reading(index, None, None, WaitTimeoutError(cause, mend=STOPPED)))
+            error = WaitTimeoutError(UNANSWERED, mend=STOPPED)
+            readings.append(Reading(index, None, None, error))
     return readings
 
 

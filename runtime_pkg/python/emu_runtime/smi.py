@@ -32,6 +32,7 @@ from emu_runtime.library import shutdown
 from emu_runtime.reading import (
     PATIENCE_SECONDS,
     STOPPED,
+    UNANSWERED,
     Reading,
     as_data,
     error_data,
@@ -213,7 +214,7 @@ def _bounded(ask: Callable[[], _Answer]) -> _Answer:
     try:
         return bounded.Call(ask).result(PATIENCE_SECONDS)
     except bounded.LateError as late:
-        raise WaitTimeoutError(f"the device process {late}", mend=STOPPED) from late
+        raise WaitTimeoutError(UNANSWERED, mend=STOPPED) from late
 
 
 def _serve(host: str, port: int) -> bool:
@@ -268,7 +269,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def work() -> int:
         try:
             answered = _run(options)
-            _bounded(shutdown)
+            if answered:  # else a call may be out, which a shutdown waits for
+                _bounded(shutdown)
         except EmuError as error:
             if options.json:
                 print(json.dumps({"devices": [], "error": error_data(error)}))

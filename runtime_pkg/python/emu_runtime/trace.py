@@ -51,11 +51,13 @@ class Recorder:
     def stop(self) -> None:
         self._over.set()
         self._thread.join()
-        with contextlib.suppress(EmuError):
+        with contextlib.suppress(EmuError):  # it was shut down: what was recorded is there
             for device in range(device_count()):
                 with contextlib.suppress(EmuError):  # lost to a fault, which is in the records
                     Device(device).synchronize()
+        with contextlib.suppress(EmuError):
             self._read()
+        with contextlib.suppress(EmuError):
             self._recording.stop()
 
     def _collect(self) -> None:

@@ -17,7 +17,7 @@ import pytest
 from test_process import run
 
 PRELUDE = """
-import gc, torch
+import gc, time, emu_runtime, torch
 from emu_driver_shim import driver, faults
 control = driver.Device(0)
 x = torch.arange(8.0, device="emu")
@@ -87,6 +87,23 @@ print(told(torch.accelerator.synchronize))
 """)
     assert "hangs" in lost
     assert rest == ["None"]
+
+
+def test_a_loss_that_nobody_was_told_of_is_told(faulty: FaultScript) -> None:
+    """By who makes the next stream, once: what the lost one was to compute would pass for done."""
+    first, *rest = faulty("""
+stream = torch.Stream(device="emu")
+inject(faults.FaultKind.HANG, faults.CommandKind.LAUNCH)
+with stream:
+    y = x * 3
+while emu_runtime.Device(0).telemetry().faults == 0:
+    time.sleep(0.05)
+print(told(lambda: torch.Stream(device="emu")))
+print(told(lambda: type(torch.Stream(device="emu")).__name__))
+print(told(torch.accelerator.synchronize))
+""")
+    assert "hangs" in first and "stream" in first
+    assert rest == ["Stream", "None"]
 
 
 def test_what_an_error_says(faulty: FaultScript) -> None:

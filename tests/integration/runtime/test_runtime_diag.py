@@ -91,6 +91,7 @@ def test_level_3_passes_on_a_small_device(
     assert steps["pinned memory"]["figures"]["MiB"] <= tested
 
 
+@pytest.mark.timeout(900)
 def test_level_3_takes_the_memory_that_it_may(site: Path, socket_folder: Path) -> None:
     with served(site, socket_folder, "--memory", str(768 << 20)):
         steps = diagnose(site, "--level", "3", "--memory", "512", EMU_DEVICE_DIR=str(socket_folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -119,9 +120,10 @@ def test_output_that_nobody_takes_is_no_traceback(site: Path, words: tuple[str, 
         _, said = tool_of.communicate(timeout=60)
     assert tool_of.returncode == 1
     assert said.count("\n") == 1 and "No space left on device" in said
-    with started(site, *words) as tool_of:
-        assert tool_of.stdout is not None and tool_of.stderr is not None
-        tool_of.stdout.close()
+    nobody, pipe = os.pipe()
+    os.close(nobody)
+    with os.fdopen(pipe, "w") as closed, started(site, *words, stdout=closed) as tool_of:
+        assert tool_of.stderr is not None
         assert tool_of.wait(60) in (141, -signal.SIGPIPE), tool_of.stderr.read()
         assert tool_of.stderr.read() == ""
 
