@@ -132,6 +132,19 @@ struct Setup {
   }
 };
 
+/* Two commands may race on device memory; the thread sanitizer takes that for a race of emud. And the address sanitizer
+ * needs descriptors for its own checks. */
+#ifdef __SANITIZE_THREAD__
+constexpr bool kThreadSanitizer = true;
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kAddressSanitizer = true;
+#else
+constexpr bool kAddressSanitizer = false;
+#endif
+
 constexpr uint32_t kOneBlock[3] = {1, 1, 1};
 inline const std::string kEmpty = ".program empty\n.lanes 64\n.args 0\n exit\n";
 /* Stores the i32 at offset 8 of the arguments to the address at offset 0. */
