@@ -70,9 +70,7 @@ uint32_t stored_raw(uint32_t interface_version, uint64_t length) {
 std::string stepping() {
   emu_device* device = nullptr;
   OK(api->device_open(0, &device));
-  emu_device_info info{};
-  info.size = sizeof info;
-  OK(api->device_info(device, &info));
+  const emu_device_info info = info_of(device);
   api->device_close(device);
   return info.stepping;
 }

@@ -423,3 +423,32 @@ CASE(fence_that_a_destroyed_queue_waits_for) {
   OK(api->queue_fill(setup.copies, address, 2, 16, 0, &done));
   OK(api->queue_synchronize(setup.copies, done, kSoon));
 }
+
+/* What waits for a queue starts after it on the device clock, also where the queue is gone when it gets its turn. */
+CASE(fence_of_a_destroyed_queue_is_on_the_clock) {
+  Setup setup;
+  OK(api->activity_enable(setup.context, 1));
+  const uint64_t address = setup.alloc(65536);
+  emu_fence* const gate = make(setup.context);
+  const int64_t steps = 100'000;
+  uint64_t long_one = 0, filled = 0;
+  OK(api->queue_launch(setup.queue, setup.program(kCount), kOneBlock, &steps, sizeof steps, 0, &long_one));
+  OK(api->queue_wait_fence(setup.copies, gate, 1, 0, nullptr));
+  OK(api->queue_wait(setup.copies, setup.queue, long_one, nullptr));
+  OK(api->queue_fill(setup.copies, address, 1, 16, 0, &filled));
+  OK(api->queue_synchronize(setup.queue, long_one, kSoon));
+  const uint32_t copies = api->queue_id(setup.copies);
+  OK(api->queue_destroy(setup.queue));
+  OK(api->fence_signal(gate, 1));
+  OK(api->queue_synchronize(setup.copies, filled, kSoon));
+  std::vector<emu_activity> all(16);
+  for (emu_activity& record : all) record.size = sizeof record;
+  size_t count = 0;
+  uint64_t dropped = 0, end = 0, start = 0;
+  OK(api->activity_read(setup.context, all.data(), all.size(), &count, &dropped));
+  for (size_t i = 0; i < count; ++i) {
+    if (all[i].kind == EMU_ACTIVITY_LAUNCH) end = all[i].end_ticks;
+    if (all[i].queue == copies && all[i].command == filled) start = all[i].start_ticks;
+  }
+  CHECK(end > 100'000 && start >= end);
+}

@@ -255,13 +255,9 @@ CASE(firmware_that_cannot_be_kept) {
     return started.output;
   };
   const auto end = [](emu_device* device) {
-    emu_device_info info{};
-    info.size = sizeof info;
-    OK(api->device_info(device, &info));
-    note_emud(info.emud_pid);
+    const int pid = info_of(device).emud_pid;
     api->device_close(device);
-    kill(info.emud_pid, SIGTERM);
-    CHECK(eventually([&] { return !is_running(info.emud_pid); }));
+    end_emud(pid);
   };
   CHECK(mkdir(blocks.c_str(), 0700) == 0);
   SAYS(in_background().c_str(), says);

@@ -66,9 +66,7 @@ inline emu_firmware_info firmware_of(emu_device* device) {
 }
 
 inline std::string running(emu_device* device) {
-  emu_device_info info{};
-  info.size = sizeof info;
-  OK(api->device_info(device, &info));
+  const emu_device_info info = info_of(device);
   CHECK(std::string(info.firmware) == firmware_of(device).version);
   return info.firmware;
 }

@@ -72,13 +72,18 @@ inline emu_telemetry telemetry(emu_device* device) {
   return now;
 }
 
+inline emu_device_info info_of(emu_device* device) {
+  emu_device_info info{};
+  info.size = sizeof info;
+  OK(api->device_info(device, &info));
+  return info;
+}
+
 /* An open device with one context and a queue of each kind; closed again at the end. */
 struct Setup {
   explicit Setup(uint32_t index = 0) {
     OK(api->device_open(index, &device));
-    emu_device_info info{};
-    info.size = sizeof info;
-    OK(api->device_info(device, &info));
+    const emu_device_info info = info_of(device);
     emud = info.emud_pid;
     if (info.is_private != 0) note_emud(emud);
     OK(api->context_create(device, &context));
@@ -133,7 +138,7 @@ struct Setup {
 };
 
 /* Two commands may race on device memory; the thread sanitizer takes that for a race of emud. And the address sanitizer
- * needs descriptors for its own checks. */
+ * needs descriptors for its own checks. Such cases are skipped. */
 #ifdef __SANITIZE_THREAD__
 constexpr bool kThreadSanitizer = true;
 #else

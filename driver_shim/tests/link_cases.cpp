@@ -219,7 +219,7 @@ CASE(link_peer_s_device_is_reset) {
 
 /* Requests of a context get their turn though two engines copy to it without a pause, and then the copies theirs. */
 CASE(link_peer_gets_its_turn) {
-  if (kThreadSanitizer) return; // a copy takes it a second
+  if (kThreadSanitizer) skip("a copy takes it a second");
   constexpr uint64_t bytes = 32 * kMiB, copies = 1000; // of milliseconds each
   constexpr int rounds = 20;
   const Served served({"--devices", "2"});
@@ -254,7 +254,7 @@ CASE(link_peer_gets_its_turn) {
 /* A request that waits for a launch of its context holds up no copies to or from the context: here the launch goes on
  * until one comes. */
 CASE(link_peer_waits_for_its_launch) {
-  if (kThreadSanitizer) return; // the launch waits for what the copy writes
+  if (kThreadSanitizer) skip("the launch waits for what the copy writes");
   const Served served({"--devices", "2"});
   const On here(0), there(1);
   // Each turn counts to the i64 behind the mark.
@@ -344,7 +344,7 @@ CASE(link_down_is_injected) {
 }
 
 CASE(link_state_is_the_owner_s) {
-  if (geteuid() != 0) return; // it takes root to be two users
+  if (geteuid() != 0) skip("it takes root to be two users");
   const Served served({"--devices", "2"});
   CHECK(chmod(node().c_str(), 0666) == 0);
   Client stranger([] {
@@ -392,7 +392,7 @@ CASE(link_peers_are_of_one_process) {
 
 /* Processes of other PID namespaces are seen as one, as these two are; their users are not. */
 CASE(link_peers_are_of_one_user) {
-  if (geteuid() != 0) return; // it takes root to be two users
+  if (geteuid() != 0) skip("it takes root to be two users");
   const Served served;
   CHECK(chmod(node().c_str(), 0666) == 0);
   const Client both([] {

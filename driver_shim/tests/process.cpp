@@ -129,6 +129,17 @@ bool is_within(Duration limit, const std::function<Duration()>& work) {
 
 void note_emud(int pid) { (void)!write(notes, &pid, sizeof pid); }
 
+void end_emud(int pid) {
+  note_emud(pid);
+  kill(pid, SIGTERM);
+  CHECK(eventually([&] { return !is_running(pid); }));
+}
+
+void skip(const char* why) {
+  std::printf("skipped: %s\n", why);
+  std::exit(kSkipped);
+}
+
 Ended run_emud(const std::vector<std::string>& options) {
   const std::string path = the_folder + "/output";
   const int output = open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
@@ -218,7 +229,8 @@ int supervise(const std::string& emud, const std::function<void()>& work) {
   }
   close(pipes[1]);
   const int status = wait_for(pid);
-  const bool case_failed = status != 0;
+  const bool is_skipped = WIFEXITED(status) && WEXITSTATUS(status) == kSkipped;
+  const bool case_failed = status != 0 && !is_skipped;
   bool failed = case_failed;
   if (failed) std::fprintf(stderr, "the case ended with wait status 0x%x\n", status);
   for (int left; read(pipes[0], &left, sizeof left) == sizeof left;) {
@@ -230,7 +242,7 @@ int supervise(const std::string& emud, const std::function<void()>& work) {
   }
   failed = print_reports() || failed;
   std::filesystem::remove_all(path);
-  return failed ? 1 : 0;
+  return failed ? 1 : is_skipped ? kSkipped : 0;
 }
 
 } // namespace emu::test

@@ -64,7 +64,11 @@ int64_t settled(const std::function<int64_t()>& read);
  * by itself always does, and what the host had no turn for did once. */
 using Duration = std::chrono::steady_clock::duration;
 bool is_within(Duration limit, const std::function<Duration()>& work);
-void note_emud(int pid);  // has to be gone when the case is over
+void note_emud(int pid);
+void end_emud(int pid); // that serves in the background
+/* Ends the case, which is counted as skipped; the process that `supervise` runs calls it. */
+constexpr int kSkipped = 77;
+[[noreturn]] void skip(const char* why);  // has to be gone when the case is over
 
 /* Runs `work` as the case in a process of its own, and judges: its status, what emuds left
  * behind, what sanitizers reported. Exit status of the test. */

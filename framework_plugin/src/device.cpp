@@ -7,8 +7,6 @@
 
 #include <array>
 #include <mutex>
-#include <optional>
-#include <utility>
 
 #include "bounds.h"
 #include "runtime.h"
@@ -95,24 +93,24 @@ struct StreamPool {
     const std::lock_guard lock(mutex);
     for (Ring* ring : {&usual, &preferred})
       for (emurt_stream& stream : ring->streams) give_up_if_lost(device, stream);
-    if (untold) raise(*std::exchange(untold, std::nullopt), "the work of a stream");
     Ring& ring = priority < 0 ? preferred : usual;
     emurt_stream& stream = ring.streams[ring.next];
     ring.next = (ring.next + 1) % kStreams;
-    if (stream == nullptr) check(api().stream_create(device, priority, &stream), "making a stream");
+    if (stream == nullptr) {
+      check(api().stream_create(device, priority, &stream), "making a stream");
+      (void)forget_loss(device, api().stream_id(device, stream));  // of one before that had its number
+    }
     return stream;
   }
 
  private:
-  std::optional<emurt_error> untold;
-
-  void give_up_if_lost(int device, emurt_stream& stream) {
+  static void give_up_if_lost(int device, emurt_stream& stream) {
     int32_t done = 0;
     if (stream == nullptr || api().stream_query(device, stream, &done) == EMURT_OK) return;
     const emurt_error error = last_error();
-    if (error.scope == kScopeOfQueue && !forget_loss(error)) untold = error;
     (void)api().stream_destroy(stream);
     stream = nullptr;
+    if (error.scope == kScopeOfQueue && !forget_loss(device, error.stream)) raise(error, "the work of a stream");
   }
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/ops/native_dropout_native.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "counts.h"
 #include "generator.h"
 #include "runtime.h"
 
@@ -150,19 +152,12 @@ void fall_back_convolution_backward(const c10::OperatorHandle& op, c10::Dispatch
   at::native::cpu_fallback(on_host, stack, /*error_on_views=*/true);
 }
 
-// As the host's, whose own draws from the host's generator and has no argument for another.
-std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
-  if (input.numel() == 0) return {input, at::empty_like(input)};
-  if (!train.value_or(true)) return {input.clone(), at::ones_like(input, at::kBool)};
-  at::Tensor mask = at::empty_like(input, at::kBool).bernoulli_(1 - p);
-  return {input.mul(mask).mul_(p == 1 ? 0 : 1 / (1 - p)), mask};
-}
-
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
 }
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  library.impl("native_dropout", &native_dropout);
+  // It is made of operators, and draws with one that knows the device's generator.
+  EMU_NATIVE(library, "native_dropout", &at::native::native_dropout_cpu);
   library.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&fall_back_convolution>());
   library.impl("convolution_backward_overrideable",
                torch::CppFunction::makeFromBoxedFunction<&fall_back_convolution_backward>());

@@ -25,7 +25,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Te
   const Tensor cell = gates[2].tanh(), output = gates[3].sigmoid();
   const Tensor cy = forget.mul(widened(cx)).add_(input.mul(cell));
   const Tensor hy = output.mul(cy.tanh());
-  return {hy.to(cx.scalar_type()), cy.to(cx.scalar_type()), at::cat({input, forget, cell, output}, 1)};
+  const auto type = at::promote_types(cx.scalar_type(), input_gates.scalar_type());
+  return {hy.to(type), cy.to(type), at::cat({input, forget, cell, output}, 1)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(Given grad_hy, Given grad_cy, const Tensor& cx, const Tensor& cy,
@@ -45,7 +46,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(Given grad_hy, Given grad_
       at::cat({at::sigmoid_backward(to_cell.mul(cell), input), at::sigmoid_backward(to_cell.mul(widened(cx)), forget),
                at::tanh_backward(to_cell.mul(input), cell), at::sigmoid_backward(to_output, output)},
               1);
-  const auto type = cx.scalar_type();
+  const auto type = cy.scalar_type();
   return {grad_gates.to(type), to_cell.mul(forget).to(type), has_bias ? grad_gates.sum(0).to(type) : Tensor()};
 }
 

@@ -76,9 +76,9 @@ emurt_error last_error() {
   return error;
 }
 
-bool forget_loss(const emurt_error& error) {
+bool forget_loss(int device, uint64_t stream) {
   const std::lock_guard lock(losses_mutex);
-  return losses.erase({error.device, error.stream}) != 0;
+  return losses.erase({device, stream}) != 0;
 }
 
 void raise(const emurt_error& error, const char* action) {

@@ -27,8 +27,8 @@ emurt_error last_error();  // of the runtime, on this thread
 // Raises c10::Error (OutOfMemoryError where it is one) with the runtime's cause and mend.
 [[noreturn]] void raise(const emurt_error& error, const char* action);
 [[noreturn]] void raise_last(const char* action);
-// Whether somebody was told, by `raise`, that the error's stream is lost. It is asked once: the stream goes.
-bool forget_loss(const emurt_error& error);
+// Whether somebody was told, by `raise`, that the stream is lost. It is asked once: the stream goes.
+bool forget_loss(int device, uint64_t stream);
 inline void check(int32_t status, const char* action) {
   if (C10_UNLIKELY(status != EMURT_OK)) raise_last(action);
 }

@@ -456,18 +456,15 @@ int32_t activity_enable(int32_t on) {
 }
 
 int32_t activity_read(emurt_activity* out, size_t capacity, size_t* count, uint64_t* dropped) {
-  const auto read = [&](Process& process) {
+  return guarded([&] {
+    Process& process = Process::get();
+    if (!process.is_shut_down()) process.require_usable();
+    const Gate::Pass pass(process.gate);
     require(count, "count");
     if (capacity > 0) require(out, "out");
     uint64_t lost = 0;
     *count = process.activity().read(process, out, capacity, &lost);
     if (dropped != nullptr) *dropped = lost;
-  };
-  return guarded([&] {
-    Process& process = Process::get();
-    if (!process.is_shut_down()) process.require_usable();
-    const Gate::Pass pass(process.gate);
-    read(process);
   });
 }
 

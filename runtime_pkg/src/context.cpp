@@ -61,14 +61,14 @@ void Context::require_alive() {
 // Without the list's lock: what the driver says is told with the ids of streams, which takes it.
 Queue& Context::take_queue(int32_t priority) {
   // What a destroyed stream left running may be lost yet, which is no matter of the next stream.
-  if (Queue* const queue = take_idle_that_is_done(priority)) return restarted(*queue);
+  if (Queue* const done = take_idle_that_is_done(priority)) return restarted(*done);
+  Queue* queue = nullptr;
   try {
     return add_queue(priority);
   } catch (const Failure& failure) {
-    if (failure.error().status != EMU_ERROR_OUT_OF_MEMORY) throw;
+    if (failure.error().status == EMU_ERROR_OUT_OF_MEMORY) queue = take_idle(priority);
+    if (queue == nullptr) throw;
   }
-  Queue* const queue = take_idle(priority);
-  if (queue == nullptr) return add_queue(priority);
   try {
     queue->settle(queue->last());  // the work of a destroyed stream still ends
   } catch (...) {

@@ -52,7 +52,7 @@ class Context {
 
   Queue& default_queue() { return *default_queue_; }
   // A queue for a new stream: one that a destroyed stream left and that is done with what it had, or a new one. Where
-  // there can be no more, what a destroyed stream left undone is given up.
+  // there can be no more, it waits for what a destroyed stream left undone.
   Queue& take_queue(int32_t priority);
   void give_back_queue(Queue& queue);
   // Waits for all queues, and then throws what the first lost one says.

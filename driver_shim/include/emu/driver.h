@@ -173,7 +173,7 @@ typedef struct emu_telemetry {
   uint32_t throttle;            /* emu_throttle, now */
   uint64_t throttled_ticks;     /* that the compute engine worked while throttled */
   uint64_t clock_changes;       /* of the cores: of power mode, or throttling */
-  uint64_t emud_start_ns;       /* CLOCK_MONOTONIC of the host when emud started: of no other emud of it */
+  uint64_t emud_start_ns;       /* CLOCK_MONOTONIC of the host when emud started; each emud has its own */
 } emu_telemetry;
 
 /* One of the modes of spec/machine.toml. */
@@ -392,8 +392,8 @@ typedef struct emu_driver_api {
    * asynchronous; a full ring blocks until there is room. `pointer` lies in memory of host_alloc.
    * Each engine's device time is shared equally between the processes that want it. Within a process the queue of the
    * lowest `priority` number goes first, always, and equal ones take turns.
-   * Destroying a queue ends it, and waits only for a command of another queue of its context that runs: synchronize
-   * first what is to be done.
+   * Destroying a queue ends it, and waits only for a command of another queue of its context that runs, or a copy of
+   * another context to or from it: synchronize first what is to be done.
    * A launch under way ends, and what was not done is given up: a queue that waits for it is EMU_ERROR_QUEUE_LOST. Only
    * in a context that was made by the table for 1.1 or older all that was submitted is done first, however long. */
   emu_status (*queue_create)(emu_context*, emu_queue_kind, int32_t priority, emu_queue** out);
@@ -510,8 +510,8 @@ typedef struct emu_driver_api {
                                 uint64_t from, uint64_t bytes, uint64_t correlation, uint64_t* sequence);
 
   /* What commands may do with whole pages of the context's memory, of any allocations: EMU_MEMORY_READ,
-   * EMU_MEMORY_WRITE, both (as memory_alloc gives them) or 0. It waits for the context's command that runs; each one
-   * that starts later, also a copy of a peer, faults at the first byte that it may not read or write. A range that is
+   * EMU_MEMORY_WRITE, both (as memory_alloc gives them) or 0. It waits for what runs as queue_destroy does; a
+   * command that starts later, also of a peer, faults at the first byte that it may not read or write. A range that is
    * not all held is refused and changes nothing. Freeing pages needs no access to them. */
   emu_status (*memory_protect)(emu_context*, uint64_t address, uint64_t bytes, uint32_t access);
 } emu_driver_api;

@@ -26,9 +26,10 @@ constexpr int kSocketInChild = 3;
 
 /* What the emud that ended said last. */
 std::string last_line(const Descriptor& output) {
-  char text[4096];
-  const ssize_t got = read(output.get(), text, sizeof text);
-  std::string_view all(text, got > 0 ? size_t(got) : 0);
+  std::string text;
+  char part[4096];
+  for (ssize_t got; (got = read(output.get(), part, sizeof part)) > 0;) text.append(part, size_t(got));
+  std::string_view all(text);
   while (all.ends_with('\n')) all.remove_suffix(1);
   return std::string(all.substr(all.find_last_of('\n') + 1));
 }

@@ -87,7 +87,7 @@ Execution::Execution(Device& device, Queue& queue)
     : device_(device), queue_(queue), context_(*queue.context), command_(queue.command()), space_(context_.space()),
       ready_(queue.ready_ticks()) {
   space_.correction = this;
-  work.power_mode = device_.set_mode();
+  work.power_mode = device_.power_mode();
   activity.kind = activity_kind(CommandKind(command_.kind));
 }
 
@@ -310,8 +310,9 @@ void Execution::fill() {
 
 void Execution::wait() {
   const auto awaited = awaited_by(queue_);
-  const Timeline::Outcome outcome =
-      awaited ? awaited->outcome(command_.source) : context_.retired(command_.target, command_.source);
+  const auto [outcome, end] =
+      awaited ? std::pair(awaited->outcome(command_.source), awaited->end_ticks(command_.source))
+              : context_.retired(command_.target, command_.source);
   if (outcome == Timeline::Outcome::given_up) {
     throw CommandFault{EMU_ERROR_QUEUE_LOST, 0,
                        format("the command waits for command %llu of queue %llu, which will not be done: that queue "
@@ -324,7 +325,7 @@ void Execution::wait() {
     throw illegal("the command waits for a value that its queue will never reach: the queue was destroyed, or is "
                   "the waiting queue itself");
   }
-  if (awaited) ready_ = std::max(ready_, awaited->end_ticks(command_.source));
+  ready_ = std::max(ready_, end);
 }
 
 void Execution::timestamp() {

@@ -308,10 +308,12 @@ std::shared_ptr<Queue> Context::queue(uint64_t id_) const {
   return found == queues_.end() ? nullptr : found->second.queue;
 }
 
-Timeline::Outcome Context::retired(uint64_t id_, uint64_t sequence) const {
+std::pair<Timeline::Outcome, uint64_t> Context::retired(uint64_t id_, uint64_t sequence) const {
+  const Timeline unknown;
   const std::lock_guard lock(mutex_);
   const auto found = retired_.find(id_);
-  return found == retired_.end() ? Timeline().outcome(sequence) : found->second.outcome(sequence);
+  const Timeline& timeline = found == retired_.end() ? unknown : found->second;
+  return {timeline.outcome(sequence), timeline.end_ticks};
 }
 
 size_t Context::queue_count() const {

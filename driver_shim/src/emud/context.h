@@ -101,7 +101,8 @@ class Context : public std::enable_shared_from_this<Context> {
   /* Held shared by an engine that copies to or from this context as another one's peer: what it maps stays. */
   std::shared_mutex visits;
   std::atomic<int> awaiting_visits{0}; // raised by who needs it alone: engines that come without a pause step back
-  Timeline::Outcome retired(uint64_t queue, uint64_t sequence) const; // of a queue that was destroyed; open if unknown
+  /* Of a queue that was destroyed, open if unknown; and the end of the last command that it has done. */
+  std::pair<Timeline::Outcome, uint64_t> retired(uint64_t queue, uint64_t sequence) const;
   machine::AddressSpace space() const { return window_.space(); }
   void fail(const emu_error& error); // the first one counts
   void device_lost();

@@ -118,7 +118,7 @@ void Device::set_power_mode(uint64_t index) {
   power_.set_mode(mode.index);
 }
 
-uint32_t Device::set_mode() const {
+uint32_t Device::power_mode() const {
   const std::lock_guard lock(clock_mutex_);
   return power_.mode();
 }

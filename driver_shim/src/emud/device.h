@@ -99,7 +99,7 @@ class Device {
 
   emu_power_mode power_mode(uint64_t index) const; // throws Refusal
   void set_power_mode(uint64_t index);             // from the next command on; throws Refusal
-  uint32_t set_mode() const;                       // that is set
+  uint32_t power_mode() const;                     // that is set
   void link_set_up(Link& link, bool up, const std::string& by, pid_t process);
 
   /* Places a command that is ready at `ready` on the clock of engine `kind`. */

@@ -93,7 +93,8 @@ Timeline::Outcome Timeline::outcome(uint64_t sequence, uint64_t completed, bool 
 }
 
 Timeline Queue::take_timeline() noexcept {
-  return {completed(), is_lost() || available() != 0, std::move(given_up_)}; // what it holds will not be done
+  return {completed(), is_lost() || available() != 0, std::move(given_up_),
+          ready_ticks()}; // what it holds will not be done
 }
 
 void Queue::lose(const emu_error& error) {

@@ -32,6 +32,7 @@ struct Timeline {
   uint64_t completed = 0;
   bool lost = false;
   GivenUp given_up;
+  uint64_t end_ticks = 0; // of the last command that is done
 
   Outcome outcome(uint64_t sequence) const { return outcome(sequence, completed, lost, given_up); }
   static Outcome outcome(uint64_t sequence, uint64_t completed, bool lost, const GivenUp& given_up);

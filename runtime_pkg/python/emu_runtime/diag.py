@@ -99,6 +99,4 @@ def _run(options: argparse.Namespace) -> int:
         print(json.dumps(as_data(options.level, results), indent=2))
     else:
         print(", ".join(f"{number} {kind.value}" for kind, number in count.items()))
-    status = 0 if count[Outcome.PASSED] == len(results) else 1
-    sys.stdout.flush()
-    return status
+    return 0 if count[Outcome.PASSED] == len(results) else 1

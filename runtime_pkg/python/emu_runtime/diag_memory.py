@@ -91,9 +91,15 @@ def _free(plan: Plan, device: Device) -> int:
     return max(min(free, asked, host // 2), CHUNK)
 
 
+def _size(plan: Plan, blocks: int) -> int:
+    """Of each of so many blocks: whole MiB, as far as there is room."""
+    room = _free(plan, Device(plan.device)) // blocks // MIB
+    return min(room, plan.pick(16, 64, 256)) * MIB
+
+
 def pinned(plan: Plan) -> Figures:
     """Host memory that the device reads and writes itself can be had, and is that memory."""
-    size = min(_free(plan, Device(plan.device)) // MIB, plan.pick(16, 64, 256)) * MIB
+    size = _size(plan, 1)
     with holding(plan) as held:
         buffer = held.pinned(size)
         address = held.alloc(size)
@@ -133,7 +139,7 @@ def bandwidth(plan: Plan) -> Figures:
     """Of copies, on the device's clock, where the same copy takes the same time each time."""
     device = Device(plan.device)
     hertz = device.properties().clock_hertz
-    size = min(_free(plan, device) // 2, plan.pick(16, 64, 256) * MIB)
+    size = _size(plan, 2)
     ticks: dict[ActivityKind, list[int]] = {}
     with holding(plan) as held, emu_runtime.record_activity(plan.device) as records:
         buffer = held.pinned(size)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tolerances import tolerance
 from torch.nn import functional
 
 Call = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -26,6 +27,7 @@ PAIRS: dict[str, Call] = {
     "layer_norm": lambda x, y: functional.layer_norm(x, (4,), y[0]),
     "lerp": lambda x, y: torch.lerp(x, y, 0.25),
     "linear": functional.linear,
+    "lstm_cell": lambda x, y: torch.lstm_cell(x, [x, y], *[torch.cat([x] * 4)] * 2)[1],
     "masked_fill": lambda x, y: x.masked_fill(y, 2.0),
     "matmul": lambda x, y: torch.matmul(x[None], y),
     "mm": lambda x, y: torch.mm(x, y),
@@ -58,7 +60,9 @@ def test_types(device: str, name: str) -> None:
                 assert isinstance(got, str) and isinstance(expected, str), (first, second, got)
                 assert got == expected, (first, second)
             else:
-                torch.testing.assert_close(got, expected, rtol=1e-2, atol=1e-2)
+                half = {first, second} & {torch.float16, torch.bfloat16}
+                allowed = tolerance("operands_half" if half else "operands").value
+                torch.testing.assert_close(got, expected, rtol=allowed, atol=allowed)
     assert torch.equal((x.to(device) + 1).cpu(), x + 1)
 
 

@@ -50,7 +50,7 @@ def faulty() -> Iterator[FaultScript]:
     """Runs a script and gives the lines that it wrote."""
     with tempfile.TemporaryDirectory() as folder:
         node = Path(folder) / "emu0"
-        options = ("--foreground", "--node", node, "--launch-seconds", "0.5")
+        options = ("--foreground", "--node", node, "--devices", "2", "--launch-seconds", "0.5")
         emud = subprocess.Popen([emu_driver_shim.emud_path(), *options])
         try:
             end = time.monotonic() + 60
@@ -91,19 +91,51 @@ print(told(torch.accelerator.synchronize))
 
 def test_a_loss_that_nobody_was_told_of_is_told(faulty: FaultScript) -> None:
     """By who makes the next stream, once: what the lost one was to compute would pass for done."""
-    first, *rest = faulty("""
-stream = torch.Stream(device="emu")
-inject(faults.FaultKind.HANG, faults.CommandKind.LAUNCH)
-with stream:
-    y = x * 3
-while emu_runtime.Device(0).telemetry().faults == 0:
-    time.sleep(0.05)
-print(told(lambda: torch.Stream(device="emu")))
-print(told(lambda: type(torch.Stream(device="emu")).__name__))
+    lines = faulty("""
+def lose_untold(*streams):
+    for stream in streams:
+        before = emu_runtime.Device(0).telemetry().faults
+        inject(faults.FaultKind.HANG, faults.CommandKind.LAUNCH)
+        with stream:
+            y = x * 3
+        while emu_runtime.Device(0).telemetry().faults == before:
+            time.sleep(0.05)
+
+
+def make():
+    return torch.Stream(device="emu")
+
+
+def told_of():
+    return [told(lambda: type(make()).__name__) for _ in range(3)]
+
+
+lose_untold(make())
+print(told_of())
+lose_untold(make())  # which has the number of the one before
+print(told_of())
+lose_untold(make(), make())
+print(told_of())
 print(told(torch.accelerator.synchronize))
 """)
-    assert "hangs" in first and "stream" in first
-    assert rest == ["Stream", "None"]
+    assert lines.pop() == "None"
+    counts = [(line.count("hangs"), line.count("'Stream'")) for line in lines]
+    assert counts == [(1, 2), (1, 2), (2, 1)], lines
+
+
+def test_tensors_of_two_devices_are_refused(faulty: FaultScript) -> None:
+    lines = faulty("""
+a, b = (torch.ones(4, 4, device=f"emu:{n}") for n in range(2))
+calls = {
+    "mm": lambda: a @ b, "add": lambda: a + b, "bmm": lambda: torch.bmm(b[None], a[None]),
+    "norm": lambda: torch.nn.functional.layer_norm(a, (4,), b[0]),
+    "where": lambda: torch.where(a > 0, a, b),
+}
+for name, call in calls.items():
+    print(name, "same device" in told(call))
+print((a @ a).sum().item(), (b @ b).sum().item())
+""")
+    assert lines == [*(f"{n} True" for n in ("mm", "add", "bmm", "norm", "where")), "64.0 64.0"]
 
 
 def test_what_an_error_says(faulty: FaultScript) -> None:
