@@ -193,22 +193,27 @@ def _operator(number: int) -> str:
 def record_activity(*devices: int) -> Iterator[list[Activity]]:
     """Fills the list that it gives when the block ends and the devices (default: 0) are done.
 
-    Records of before are not in it. Dropped ones raise RuntimeError, since a gap would look
-    like idleness.
+    Waits for them at both ends, so that what was submitted before is not in it. Dropped records
+    raise RuntimeError, since a gap would look like idleness.
     """
+    _wait_for(devices or (0,))
     recording = Recording()
     recording.start()
     records: list[Activity] = []
     try:
         yield records
-        for device in devices or (0,):
-            call("device_synchronize", device)
+        _wait_for(devices or (0,))
         found, lost = recording.read()
     finally:
         recording.stop()
     if lost:
         raise RuntimeError(f"{lost} activity records did not fit: read them more often")
     records += found
+
+
+def _wait_for(devices: tuple[int, ...]) -> None:
+    for device in devices:
+        call("device_synchronize", device)
 
 
 @contextlib.contextmanager

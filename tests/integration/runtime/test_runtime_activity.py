@@ -61,3 +61,24 @@ emu.shutdown()
     assert done.ok, done.stderr
     *records, lost = json.loads(done.stdout)
     assert len(records) == 101 and lost == 0
+
+
+def test_a_block_has_the_commands_that_were_submitted_in_it(
+    script: Callable[..., Completed],
+) -> None:
+    """Not the ones of before, although the device is still busy with them when the block begins."""
+    done = script(
+        """
+import emu_runtime as emu
+
+device = emu.Device(0)
+address = device.alloc(1 << 28)
+for _ in range(4):
+    device.fill(address, 1, 1 << 28)
+with emu.record_activity() as records:
+    device.fill(address, 2, 4096)
+print([record.bytes for record in records])
+"""
+    )
+    assert done.ok, done.stderr
+    assert done.stdout == "[4096]\n"
