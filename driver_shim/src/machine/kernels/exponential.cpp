@@ -1,9 +1,10 @@
 /* exp, log, their relatives, tanh and pow: branch-free, so that they vectorise, and made of operations that every
  * host rounds alike.
  *
- * f32 is computed in f64 and rounded once: the error is hardly above half a unit in the last place. f64 uses the
- * classical reductions with ln 2 in two parts and Taylor series long enough that the cut is far below the
- * rounding (remainders are beside the series). Bounds are in isa.toml and measured by the tests. */
+ * f32 is computed in f64 and rounded once: the error is hardly above half a unit in the last place; only exp, which
+ * softmax waits for, is computed in f32. f64 uses the classical reductions with ln 2 in two parts and Taylor series
+ * long enough that the cut is far below the rounding (remainders are beside the series). Bounds are in isa.toml and
+ * measured by the tests. */
 #include "map.h"
 #include "number.h"
 
@@ -60,11 +61,25 @@ inline double expm1_short(double r) {
 
 struct Exp {
   static float of(float a) {
-    /* Beyond these e^a is below half the least subnormal, or above the largest f32. */
-    const double x = clamp(static_cast<double>(a), -105.0, 90.0);
-    const double n = nearest_integer(x * kLog2e);
-    const double y = (1.0 + expm1_short(x - n * kLn2)) * power_of_two(n);
-    return canonical(static_cast<float>(a == a ? y : static_cast<double>(a)));
+    constexpr float kHigh = 0x1.62e4p-1f; /* 15 bits of ln 2: its product with n is exact */
+    constexpr float kLow = 0x1.7f7d1cp-20f;
+    constexpr float kInteger = 0x1.8p23f; /* as kToInteger, for |a| < 2^22 */
+    const float shifted = a * static_cast<float>(kLog2e) + kInteger;
+    const float n = shifted - kInteger, r = (a - n * kHigh) - n * kLow;
+    float q = 1.0f / 5040.0f; /* as expm1_tail, to r^7 / 7!: remainder below 2^-27 */
+    q = q * r + 1.0f / 720.0f;
+    q = q * r + 1.0f / 120.0f;
+    q = q * r + 1.0f / 24.0f;
+    q = q * r + 1.0f / 6.0f;
+    q = q * r + 0.5f;
+    /* In two steps, so that 2^n neither overflows nor is rounded twice where the result is subnormal. */
+    const uint32_t power = bits_as<uint32_t>(shifted) - bits_as<uint32_t>(kInteger);
+    const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(power) >> 1);
+    const float scale = bits_as<float>((half + 127u) << 23), rest = bits_as<float>((power - half + 127u) << 23);
+    const float y = (1.0f + (r + r * r * q)) * scale * rest;
+    /* Beyond these e^a is above the largest f32, or below half the least subnormal, and y is anything. */
+    const float bounded = a > 90.0f ? __builtin_inff() : a < -105.0f ? 0.0f : y;
+    return a == a ? bounded : canonical(a);
   }
   static double of(double a) {
     const double x = clamp(a, -746.0, 710.0);

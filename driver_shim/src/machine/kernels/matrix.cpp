@@ -88,17 +88,24 @@ template <class T, uint32_t rows, uint32_t vectors>
 void micro(typename T::Element* d, const typename T::Element* a, const typename T::Element* b, uint32_t d_stride,
            uint32_t a_stride, uint32_t b_stride, uint32_t depth) {
   typename T::Vector sum[rows][vectors];
+#pragma GCC unroll 8
   for (uint32_t r = 0; r < rows; ++r)
+#pragma GCC unroll 8
     for (uint32_t v = 0; v < vectors; ++v) sum[r][v] = T::load(d + r * d_stride + v * kWidth<T>);
   for (uint32_t k = 0; k < depth; ++k) {
     typename T::Vector row[vectors];
+#pragma GCC unroll 8
     for (uint32_t v = 0; v < vectors; ++v) row[v] = T::load(b + k * b_stride + v * kWidth<T>);
+#pragma GCC unroll 8
     for (uint32_t r = 0; r < rows; ++r) {
       const typename T::Vector scale = T::repeat(a[r * a_stride + k]);
+#pragma GCC unroll 8
       for (uint32_t v = 0; v < vectors; ++v) sum[r][v] = T::fma(scale, row[v], sum[r][v]);
     }
   }
+#pragma GCC unroll 8
   for (uint32_t r = 0; r < rows; ++r)
+#pragma GCC unroll 8
     for (uint32_t v = 0; v < vectors; ++v) T::store(d + r * d_stride + v * kWidth<T>, sum[r][v]);
 }
 
