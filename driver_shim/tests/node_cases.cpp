@@ -79,6 +79,19 @@ CASE(node_of_two_devices) {
   }
 }
 
+CASE(node_is_a_folder_or_a_file) {
+  CHECK(mkdir(node().c_str(), 0755) == 0);
+  for (const char* what : {"is a folder, so no emud made it", "is a file that is no socket"}) {
+    emu_device* device = nullptr;
+    REFUSED(EMU_ERROR_NO_DEVICE, api->device_open(0, &device));
+    SAYS(last_error().cause, node() + " " + what);
+    SAYS(last_error().mend, "remove it");
+    rmdir(node().c_str());
+    const emu::Descriptor file(open(node().c_str(), O_CREAT | O_WRONLY, 0666));
+    CHECK(file);
+  }
+}
+
 CASE(node_is_stale) {
   leave_stale_node();
   uint32_t count = 0;

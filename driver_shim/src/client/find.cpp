@@ -72,6 +72,18 @@ Error unusable_error(const std::string& path, int number) {
                link ? "let the link lead to a node, or remove it" : "start emud --node " + path);
 }
 
+/* What lies where a node should be and can be none; nothing for a socket, and for what cannot be looked at. */
+std::optional<Error> no_node_error(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0 || S_ISSOCK(status.st_mode)) return {};
+  const bool folder = S_ISDIR(status.st_mode);
+  return Error(EMU_ERROR_NO_DEVICE, EMU_SCOPE_DEVICE,
+               "device node " + path + " is " + (folder ? "a folder" : "a file that is no socket") + ", so no emud made it",
+               folder ? "remove it and start emud --node " + path +
+                            "; a container that is given a node before emud runs gets an empty folder: start it again"
+                      : "remove it and start emud --node " + path);
+}
+
 /* For EACCES and EPERM. */
 Error permission_error(const std::string& path) {
   const std::string self = format("this process has uid %u and groups %s", geteuid(), own_groups().c_str());
@@ -106,7 +118,9 @@ Found find_devices() {
   }
   std::sort(nodes.begin(), nodes.end());
   for (const auto& [number, path] : nodes) {
-    if (faccessat(AT_FDCWD, path.c_str(), R_OK | W_OK, AT_EACCESS) == 0) {
+    if (auto error = no_node_error(path)) {
+      if (!found.why_none) found.why_none = std::move(error);
+    } else if (faccessat(AT_FDCWD, path.c_str(), R_OK | W_OK, AT_EACCESS) == 0) {
       found.nodes.push_back(path);
     } else if (!found.why_none) {
       found.why_none = errno == EACCES ? permission_error(path) : unusable_error(path, errno);

@@ -158,6 +158,13 @@ def node() -> Figures:
     except OSError:
         nodes = []
     for path in nodes:
+        if path.exists() and not path.is_socket():
+            what = "a folder" if path.is_dir() else "a file that is no socket"
+            raise Finding(
+                f"{path} is {what}, so no emud made it",
+                f"Remove it and start emud --node {path}; a container that is given a node before "
+                "emud runs gets an empty folder in its place",
+            )
         if not os.access(path, os.R_OK | os.W_OK):
             raise Finding(_refusal(path), f"Join the group: usermod -aG {_group(path)} USER")
     if not nodes:

@@ -116,6 +116,16 @@ def test_a_node_without_permission(site: Path, socket_folder: Path) -> None:
     assert steps["device opens"]["outcome"] == "not run"
 
 
+@pytest.mark.parametrize("what", ["a folder", "a file that is no socket"])
+def test_what_lies_where_a_node_should_be(site: Path, socket_folder: Path, what: str) -> None:
+    """An engine makes a folder of a node that is handed to a container before emud made it."""
+    place = socket_folder / "emu0"
+    place.mkdir() if what == "a folder" else place.touch()
+    steps = diagnose(site, EMU_DEVICE_DIR=str(socket_folder))
+    assert_blamed(steps, "device node", f"emu0 is {what}", "start emud --node")
+    assert steps["device opens"]["outcome"] == "not run"
+
+
 def test_no_node_and_no_private_device(site: Path, socket_folder: Path) -> None:
     steps = diagnose(site, EMU_DEVICE_DIR=str(socket_folder), EMU_PRIVATE="0")
     assert_blamed(steps, "device opens", "no device node", "emud --node")
