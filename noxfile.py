@@ -118,6 +118,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def rebuild(session: nox.Session) -> None:
+    """The wheels, built twice in different surroundings: the same bytes."""
+    install(session, "-e", ".")
+    call(session, "qualify", "rebuild", *session.posargs)
+
+
+@nox.session
 def sanitize(session: nox.Session) -> None:
     """The native tests under the address and undefined-behaviour, and the thread sanitizers."""
     install(session, "-e", ".")

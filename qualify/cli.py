@@ -116,6 +116,23 @@ def bench(
 
 
 @app.command()
+def rebuild(
+    python: Python = pipeline.OWN_PYTHON,
+    room: Room = "auto",
+    tree: Tree = Path(),
+    as_json: Json = False,
+) -> None:
+    """Build the wheels twice, the second time in other surroundings, and compare the bytes."""
+    tree = tree.resolve()
+    report = pipeline.rebuild(tree, _stages(tree), python=python, room=room)
+    if as_json:
+        _print_json(report)
+    else:
+        out.print(show.rebuilt(report))
+    raise typer.Exit(0 if report.same else 1)
+
+
+@app.command()
 def shell(
     command: Annotated[
         list[str] | None, typer.Argument(help="run this, instead of a shell; give it after --")

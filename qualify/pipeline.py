@@ -31,13 +31,17 @@ from qualify import (
     rooms,
     wheelhouse,
 )
+from qualify import rebuild as rebuilding
 from qualify.build import Wheel
 from qualify.claim import Asked, Question, Verdict
 from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
 from qualify.gate import Inputs
+from qualify.images import Declaration
 from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load, read_waivers
 from qualify.process import Completed
+from qualify.rebuild import Report
 from qualify.room import Room, RoomSpec, open_room
+from qualify.rooms import Choice
 from qualify.stage import Output, Stages
 from qualify.verdict import decide
 from qualify.wheelhouse import Closure
@@ -83,10 +87,19 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     rooms: tuple[RoomSpec, ...]
 
 
-def prepare(
-    tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str
-) -> Prepared:
-    """Build the wheels of `python`'s cell, and make the images of its rooms."""
+class Built(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything up to the wheels, and what made them."""
+
+    matrix: Matrix
+    cell: Cell
+    closure: Closure
+    wheels: tuple[Wheel, ...]
+    declaration: Declaration
+    choice: Choice
+
+
+def build_all(tree: Path, stages: Stages, *, python: str, room: str) -> Built:
+    """Build the wheels of `python`'s cell."""
     matrix = read_matrix(tree)
     cell = matrix.cells.for_python(python)
     found = find_interpreter(python)
@@ -98,10 +111,27 @@ def prepare(
     closure = wheelhouse.fetch(stages, found, tree / "matrix" / "constraints.txt")
     wheels = build.build_wheels(stages, tree, closure, chosen, declared, found)
     check_cell(cell, wheels, closure)
+    return Built(
+        matrix=matrix,
+        cell=cell,
+        closure=closure,
+        wheels=wheels,
+        declaration=declared,
+        choice=choice,
+    )
+
+
+def prepare(
+    tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str
+) -> Prepared:
+    """Build the wheels of `python`'s cell, and make the images of its rooms."""
+    made = build_all(tree, stages, python=python, room=room)
     evidence_folder.mkdir(parents=True, exist_ok=True)
     hidden = (tree, evidence_folder)
-    specs = rooms.prepare_rooms(stages, choice, closure, hidden)
-    return Prepared(matrix=matrix, cell=cell, closure=closure, wheels=wheels, rooms=specs)
+    specs = rooms.prepare_rooms(stages, made.choice, made.closure, hidden)
+    return Prepared(
+        matrix=made.matrix, cell=made.cell, closure=made.closure, wheels=made.wheels, rooms=specs
+    )
 
 
 def qualify(
@@ -154,6 +184,20 @@ def bench(
         folder = opened.put(tree / "bench")
         words = [opened.python, f"{folder}/run.py", *(["--json"] if as_json else [])]
         return opened.run(words, timeout=BENCH_SECONDS)
+
+
+def rebuild(tree: Path, stages: Stages, *, python: str, room: str) -> Report:
+    """Build the wheels of `python`'s cell a second time, elsewhere, and compare the bytes."""
+    made = build_all(tree, stages, python=python, room=room)
+    return rebuilding.rebuild(
+        stages,
+        tree,
+        made.closure,
+        made.choice.engine,
+        made.declaration,
+        made.choice.interpreter,
+        made.wheels,
+    )
 
 
 @contextmanager

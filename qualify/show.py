@@ -17,6 +17,7 @@ from qualify.errors import EvidenceError, InputError
 from qualify.evidence import Record
 from qualify.index import Index
 from qualify.outcome import Outcome
+from qualify.rebuild import Report
 from qualify.stage import Output
 
 LARGEST_BYTES = 256 * 10**6
@@ -235,3 +236,25 @@ def timings(outputs: list[Output]) -> RenderableType:
         note = "unchanged" if output.reused else ""
         table.add_row(output.name, f"{output.seconds:.1f}", note)
     return table
+
+
+def rebuilt(report: Report) -> RenderableType:
+    """Two builds of each wheel: what was varied, and what came out."""
+    table = Table("wheel", "first build", "second build", "", box=None, pad_edge=False)
+    details = Table("wheel", "where", "what", "first", "second", box=None, pad_edge=False)
+    for wheel in report.wheels:
+        count = len(wheel.differences)
+        word = f"{count} differences" if count else "same"
+        table.add_row(wheel.name, wheel.sha256[:12], wheel.again[:12], word)
+        for each in wheel.differences:
+            row = (wheel.name, each.member or "the archive", each.what, each.first, each.second)
+            details.add_row(*(Text(cell) for cell in row))
+    parts: list[RenderableType] = [
+        Text("varied: " + "; ".join(report.varied)),
+        Text("kept:   " + "; ".join(report.kept)),
+        Text(""),
+        table,
+    ]
+    if details.row_count:
+        parts += [Text(""), details]
+    return Group(*parts)
