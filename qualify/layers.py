@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import io
 import os
+import posixpath
 import sys
 import tarfile
 import tempfile
@@ -90,6 +91,9 @@ def base_image(stages: Stages, client: docker.DockerClient, image: Image) -> Lay
                     _add_packages(box, image)
                 if image.tools:
                     _install_tools(box, image)
+                for link, target in image.links.items():
+                    shell(box, ["mkdir", "-p", posixpath.dirname(link)])
+                    shell(box, ["ln", "-s", target, link])
                 _commit(box, tag)
         finally:
             if not image.upstream:

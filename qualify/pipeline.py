@@ -21,6 +21,7 @@ from packaging.version import Version
 
 from qualify import (
     build,
+    cibuildwheel,
     doctor,
     engine,
     evidence,
@@ -197,6 +198,14 @@ def rebuild(tree: Path, stages: Stages, *, python: str, room: str) -> Report:
         made.declaration,
         made.choice.interpreter,
         made.wheels,
+    )
+
+
+def publish(tree: Path, stages: Stages, *, python: str, room: str) -> Report:
+    """Build the wheels of `python`'s cell with cibuildwheel too, and compare the bytes."""
+    made = build_all(tree, stages, python=python, room=room)
+    return cibuildwheel.publish(
+        stages, tree, made.closure, made.choice.engine, made.declaration, made.wheels
     )
 
 

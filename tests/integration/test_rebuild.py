@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import toy_packages
 from engines import engine_or_skip
 
-from qualify import build
+from qualify import build, cibuildwheel
 from qualify.build import PACKAGES
 from qualify.engine import Engine
 from qualify.images import Declaration
@@ -18,6 +20,7 @@ from qualify.stage import Stages
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]  # images are made on the way
 PACKAGE = PACKAGES[0]
+TREE = Path(__file__).parents[2]
 
 LEAKS = {
     "folder": "${CMAKE_SOURCE_DIR}",
@@ -38,33 +41,51 @@ def maker(request: pytest.FixtureRequest) -> Engine:
     return engine_or_skip(request.param)
 
 
+def written(tree: Path, leaks: dict[str, str]) -> Path:
+    """A package with a file for each leak: its name to the shell's word that is put into it."""
+    toy_packages.write(tree)
+    with (tree / "driver_shim/CMakeLists.txt").open("a") as file:
+        for name, word in leaks.items():
+            put = f'file(WRITE "${{CMAKE_BINARY_DIR}}/{name}.txt" "{word}")'
+            if "${CMAKE_" not in word:
+                run = f"""sh -c [=[printf %s "{word}" > {name}.txt]=]"""
+                put = f'execute_process(COMMAND {run} WORKING_DIRECTORY "${{CMAKE_BINARY_DIR}}")'
+            where = f'"${{CMAKE_BINARY_DIR}}/{name}.txt" DESTINATION emu_driver_shim'
+            file.write(f"{put}\ninstall(FILES {where})\n")
+    return tree
+
+
 def rebuilt(
     stages: Stages, maker: Engine, declared: Declaration, tmp_path: Path, leaks: dict[str, str]
 ) -> Rebuilt:
-    """`leaks`: file name in the package to a word of the shell that is put into it."""
-    tree = tmp_path / "tree"
-    toy_packages.write(tree)
-    lines = [
-        f"""execute_process(COMMAND sh -c [=[printf %s "{word}"]=] OUTPUT_VARIABLE text)
-file(WRITE "${{CMAKE_BINARY_DIR}}/{name}.txt" "${{text}}")
-install(FILES "${{CMAKE_BINARY_DIR}}/{name}.txt" DESTINATION emu_driver_shim)
-"""
-        for name, word in leaks.items()
-        if "CMAKE_SOURCE" not in word
-    ]
-    lines += [
-        f"""file(WRITE "${{CMAKE_BINARY_DIR}}/{name}.txt" "{word}")
-install(FILES "${{CMAKE_BINARY_DIR}}/{name}.txt" DESTINATION emu_driver_shim)
-"""
-        for name, word in leaks.items()
-        if "CMAKE_SOURCE" in word
-    ]
-    with (tree / "driver_shim/CMakeLists.txt").open("a") as file:
-        file.writelines(lines)
+    tree = written(tmp_path / "tree", leaks)
     tools = build.toolchain(stages, maker, declared.build)
     fresh = Stages(tmp_path / "cache", keep_free=0)
     first = build.build_wheel(fresh, tree, PACKAGE, tools, find(), None)
     return rebuild_one(fresh, tree, PACKAGE, tools, find(), None, first)
+
+
+def docker_left(engine: Engine) -> list[str]:
+    with engine.open_client() as client:
+        found = client.containers.list(all=True, filters={"name": "cibuildwheel-"})
+        return [container.name for container in found]
+
+
+@pytest.mark.skipif(find_spec("cibuildwheel") is None, reason="needs the extra cibuildwheel")
+@pytest.mark.parametrize("leaks", [{}, {"compiler-cache": LEAKS["compiler-cache"]}])
+def test_the_published_build_is_compared_too(
+    stages: Stages, docker: Engine, declared: Declaration, tmp_path: Path, leaks: dict[str, str]
+) -> None:
+    tree = written(tmp_path / "tree", leaks)
+    (tree / "containers").mkdir()
+    shutil.copy(TREE / cibuildwheel.CONFIGURATION, tree / "containers")
+    tools = build.toolchain(stages, docker, declared.build)
+    fresh = Stages(tmp_path / "cache", keep_free=0)
+    first = build.build_wheel(fresh, tree, PACKAGE, tools, find(), None)
+    found = cibuildwheel.publish_one(fresh, tree, PACKAGE, tools, None, first)
+    told = {Path(each.member).stem for each in found.differences}
+    assert told == ({*leaks, "RECORD"} if leaks else set())
+    assert not docker_left(docker), "cibuildwheel's container is removed"
 
 
 def test_each_thing_that_leaks_into_the_bytes_is_found(
