@@ -124,6 +124,13 @@ def rebuild(session: nox.Session) -> None:
     call(session, "qualify", "rebuild", *session.posargs)
 
 
+@nox.session(python=PYTHONS)
+def installs(session: nox.Session) -> None:
+    """Gate 7 for one Python in every room of the matrix."""
+    install(session, "-e", ".")
+    call(session, "qualify", "installs", "--python", str(session.python), *session.posargs)
+
+
 @nox.session
 def cibuildwheel(session: nox.Session) -> None:
     """The published build: the same bytes by cibuildwheel, and what an index asks of a wheel."""

@@ -28,6 +28,7 @@ from qualify import (
     gate,
     images,
     index,
+    installs,
     interpreter,
     rooms,
     wheelhouse,
@@ -207,6 +208,59 @@ def publish(tree: Path, stages: Stages, *, python: str, room: str) -> Report:
     return cibuildwheel.publish(
         stages, tree, made.closure, made.choice.engine, made.declaration, made.wheels
     )
+
+
+def install_everywhere(
+    tree: Path,
+    evidence_folder: Path,
+    stages: Stages,
+    *,
+    pythons: tuple[str, ...],
+    room: str,
+    today: datetime.date,
+) -> installs.Report:
+    """Gate 7 in each room that the matrix names for each Python; all of the matrix's if none."""
+    matrix = read_matrix(tree)
+    cells = [matrix.cells.for_python(python) for python in pythons] or list(matrix.cells.cells)
+    index.require(evidence_folder)
+    for cell in cells:  # before the work: a missing interpreter is never skipped
+        find_interpreter(cell.python)
+    evidence_folder.mkdir(parents=True, exist_ok=True)
+    gate_7 = matrix.gates.gates[installs.GATE]
+    suite = gate.read_suite(tree / "tests" / "gates", gate_7)
+    found = []
+    for cell in cells:
+        made = build_all(tree, stages, python=cell.python, room=room)
+        bytes_now = digests(made.wheels)
+        wheels = {wheel.path: bytes_now[wheel.path.name] for wheel in made.wheels}
+        names, hidden = matrix.cells.rooms_of(cell), (tree, evidence_folder)
+        start = time.monotonic()
+        for spec in installs.specs(
+            stages, made.choice, made.declaration, names, made.closure, hidden
+        ):
+            inputs = installs.inputs(cell, matrix.gates, suite, wheels, made.closure, spec)
+            run_gate(inputs, evidence_folder, stages)
+            reused, seconds = stages.timings[-1].reused, time.monotonic() - start
+            verdict = installs.judge(
+                evidence_folder,
+                matrix.policy,
+                matrix.gates,
+                inputs,
+                matrix.waivers.waivers,
+                today,
+            )
+            write_verdict(evidence_folder, verdict)
+            found.append(
+                installs.Installed(
+                    python=cell.python,
+                    room=spec.facts.name,
+                    verdict=verdict,
+                    seconds=seconds,
+                    reused=reused,
+                )
+            )
+            start = time.monotonic()
+    return installs.Report(installed=tuple(found))
 
 
 @contextmanager
