@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import secrets
 import shutil
 import socket
+import tarfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import docker
+import msgspec
 import requests
 from docker.errors import APIError, DockerException, NotFound
 
@@ -32,6 +36,8 @@ LIMITS = [docker.types.Ulimit(name=name, soft=16384, hard=16384) for name in ("n
 """The same in every engine; podman's own defaults may be more than this machine allows."""
 FIRST_PROCESS = ["sh", "-c", "while :; do sleep 2147483647 & wait; done"]
 """Lives until the room is removed, and reaps orphans (an engine's own init may not be there)."""
+NODES = "/dev/emu"
+NODE_GROUP = 2000
 OPEN_BYTES = 4 * 10**9
 """Of a work folder, or of /tmp, that lies in memory because the room's user owns none."""
 
@@ -41,11 +47,28 @@ def isolation(setting: Setting) -> tuple[str, ...]:
     network = "with the engine's own network" if setting.network else "without network"
     root = "; its root read-only after the install" if setting.read_only else ""
     name = "" if setting.user in (0, PLAIN.user) else ", which has no name there,"
+    apart = (
+        f"the device in a container of its own; one of its two nodes is handed in, to the group "
+        f"{NODE_GROUP}, which the user is in"
+    )
     return (
         f"container {network}, added capabilities, or mounts of the host{root}",
         f"no new privileges; commands run as uid {setting.user}{name} unless they install",
         f"at most {PROCESSES} processes, 80 % of the host's memory, 1 GiB of /dev/shm",
+        *([apart] if setting.device_apart else []),
     )
+
+
+class Apart(msgspec.Struct, frozen=True, kw_only=True):
+    """A device in a container of its own, by emud of the driver's wheel at `driver`.
+
+    It has two devices, whose nodes belong to the group `NODE_GROUP`; the second node is handed into
+    the room, whose user is in that group where `grouped`.
+    """
+
+    driver: Path
+    sha256: str
+    grouped: bool = True
 
 
 class Container:
@@ -62,8 +85,11 @@ class Container:
         work: str,
         work_bytes: int | None,
         setting: Setting = PLAIN,
+        device: Apart | None = None,
     ) -> None:
         self._engine = engine
+        self._device = device
+        self._handed: dict[str, Any] = {}
         self._image = image
         self._setting = setting
         self._tmpfs = {work: f"size={work_bytes},mode=1777,exec"} if work_bytes else {}
@@ -78,12 +104,56 @@ class Container:
         self._ending.callback(self._client.close)
         sweep(self._client)
         self._ending.callback(lambda: self._running.close())
+        if self._device is not None:
+            self._handed = self._start_device(self._device)
         self._open(self._image)
+
+    def _start_device(self, device: Apart) -> dict[str, Any]:
+        """Start the device; what the room's container is to be given to have its second node."""
+        assert self._client is not None
+        with engine_errors("start a device"):
+            box = self._ending.enter_context(
+                started(
+                    self._client,
+                    self._image,
+                    hostname="device",
+                    network_mode="none",
+                    cap_drop=["ALL"],
+                    security_opt=["no-new-privileges"],
+                    group_add=[str(NODE_GROUP)],
+                    shm_size=SHM_BYTES,
+                    volumes=[NODES],
+                )
+            )
+            with io.BytesIO() as buffer:
+                with tarfile.open(fileobj=buffer, mode="w") as archive:
+                    archive.add(device.driver, arcname=device.driver.name)
+                box.put_archive("/tmp", buffer.getvalue())
+            install = ["-I", "-m", "pip", "install", "--no-index", "--no-deps", "--no-cache-dir"]
+            install += ["--quiet", "--root-user-action=ignore", f"/tmp/{device.driver.name}"]
+            serve = ["--node", f"{NODES}/emu0", "--devices", "2", "--group", "accel"]
+            for words in (
+                ["sh", "-c", f"echo accel:x:{NODE_GROUP}: >> /etc/group"],
+                ["/opt/venv/bin/python", *install],
+                ["/opt/venv/bin/emud", *serve],  # it comes back when the nodes are ready
+            ):
+                status, said = box.exec_run(words)
+                if status != 0:
+                    told = said.decode(errors="replace").strip()[-800:]
+                    raise RoomError(f"the device did not start: {' '.join(words[:4])}: {told}")
+            box.reload()
+            (place,) = (mount["Source"] for mount in box.attrs["Mounts"])
+        groups = [str(NODE_GROUP)] if device.grouped else []
+        node = f"{NODES}/emu1"
+        return {
+            "volumes": {f"{place}/emu1": {"bind": node, "mode": "rw"}},
+            "group_add": groups,
+        }
 
     def _open(self, image: str, **more: Any) -> None:
         assert self._client is not None
         memory = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.8)
-        options = {"tmpfs": self._tmpfs, **more}
+        options = {"tmpfs": self._tmpfs, **self._handed, **more}
         if not self._setting.network:
             options["network_mode"] = "none"
         with engine_errors("start a room"):

@@ -59,6 +59,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How a room differs from the plain one, in which commands run as uid 1000 without network.
 
     `read_only`: nothing but the work folder and /tmp can be written to once the wheels are in.
+    `device_apart`: the device runs in a container of its own, and one of its nodes is handed in.
     `packages` are added to the image's.
     """
 
@@ -66,6 +67,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     user: Annotated[int, msgspec.Meta(ge=0, le=60_000)] = 1000
     read_only: bool = False
     network: bool = False
+    device_apart: bool = False
     packages: tuple[Package, ...] = ()
 
 

@@ -14,7 +14,9 @@ from pathlib import Path
 import msgspec
 
 from qualify import agreement, evidence, images, index, rooms
+from qualify.build import PACKAGES, Wheel
 from qualify.claim import Asked, Question, Verdict
+from qualify.container import Apart
 from qualify.engine import RoomKind
 from qualify.gate import Inputs, Suite
 from qualify.images import Declaration
@@ -27,6 +29,7 @@ from qualify.wheelhouse import Closure
 
 GATE = 7
 TIER = "installs"
+DRIVER = PACKAGES[0].name
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,11 +57,14 @@ def specs(
     names: tuple[str, ...],
     closure: Closure,
     hidden: tuple[Path, ...],
+    wheels: tuple[Wheel, ...],
 ) -> Iterator[RoomSpec]:
     """The named rooms, one after the other; each image is made when its room's turn comes."""
+    (driver,) = (wheel for wheel in wheels if wheel.name == DRIVER)
+    device = Apart(driver=driver.path, sha256=driver.sha256)
     for name in names:
         image, setting = images.named(declaration, name)
-        yield rooms.room_of(stages, choice, image, setting, closure, hidden)
+        yield rooms.room_of(stages, choice, image, setting, closure, hidden, device)
 
 
 def inputs(

@@ -236,7 +236,7 @@ def install_everywhere(
         names, hidden = matrix.cells.rooms_of(cell), (tree, evidence_folder)
         start = time.monotonic()
         for spec in installs.specs(
-            stages, made.choice, made.declaration, names, made.closure, hidden
+            stages, made.choice, made.declaration, names, made.closure, hidden, made.wheels
         ):
             inputs = installs.inputs(cell, matrix.gates, suite, wheels, made.closure, spec)
             run_gate(inputs, evidence_folder, stages)

@@ -23,7 +23,7 @@ from typing import Protocol
 
 import msgspec
 
-from qualify.container import OPEN_BYTES, Container
+from qualify.container import OPEN_BYTES, Apart, Container
 from qualify.engine import Engine, RoomKind
 from qualify.errors import RoomError
 from qualify.images import PLAIN, Setting
@@ -96,6 +96,7 @@ class RoomSpec(msgspec.Struct, frozen=True, kw_only=True):
     work_bytes: int | None = None
     """Bound of the work folder; None for what the disk has."""
     setting: Setting = PLAIN
+    device: Apart | None = None
     packages: tuple[str, ...] = ()
     """Those that the image declares; none where there is no image."""
     sandbox: Plan | None = None
@@ -335,7 +336,12 @@ def open_room(spec: RoomSpec) -> Room:
                 bound = OPEN_BYTES
             work = WORK if bound is None else f"{WORK}/bounded"
             walls: Walls = Container(
-                spec.engine, spec.facts.image, work=work, work_bytes=bound, setting=spec.setting
+                spec.engine,
+                spec.facts.image,
+                work=work,
+                work_bytes=bound,
+                setting=spec.setting,
+                device=spec.device,
             )
             return Room(spec, walls, python=PYTHON, work=work)
         case RoomKind.SANDBOX:

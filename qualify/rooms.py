@@ -19,6 +19,7 @@ from packaging.version import Version
 
 from qualify import container, host, layers, sandbox
 from qualify import plain as plain_walls
+from qualify.container import Apart
 from qualify.engine import Engine, RoomKind
 from qualify.errors import HostError
 from qualify.images import PLAIN, Declaration, RoomImage, Setting
@@ -119,16 +120,23 @@ def room_of(
     setting: Setting,
     closure: Closure,
     hidden: tuple[Path, ...],
+    driver: Apart,
 ) -> RoomSpec:
-    """The room of one image in one setting. Raises HostError where this Python does not run in it,
-    or where there is no engine to make it."""
+    """The room of one image in one setting; `driver` is the device's where that is apart.
+
+    Raises HostError where this Python does not run in it, or there is no engine to make it.
+    """
     if image not in choice.able:
         raise HostError(
             f"{choice.interpreter.executable} does not run in room {image.name}",
             expected="a container engine, and a Python built for its C library or an older one",
             got=choice.engine.note or f"glibc {image.glibc}",
         )
-    return _container_room(stages, choice, image, closure, hidden, setting)
+    spec = _container_room(stages, choice, image, closure, hidden, setting)
+    if not setting.device_apart:
+        return spec
+    digest = hashlib.sha256(f"{spec.digest} {driver.sha256}".encode()).hexdigest()
+    return msgspec.structs.replace(spec, device=driver, digest=digest)
 
 
 def _container_room(
