@@ -142,11 +142,11 @@ class Container:
                     told = said.decode(errors="replace").strip()[-800:]
                     raise RoomError(f"the device did not start: {' '.join(words[:4])}: {told}")
             box.reload()
-            (place,) = (mount["Source"] for mount in box.attrs["Mounts"])
+            mounts = {mount["Destination"]: mount["Source"] for mount in box.attrs["Mounts"]}
         groups = [str(NODE_GROUP)] if device.grouped else []
         node = f"{NODES}/emu1"
         return {
-            "volumes": {f"{place}/emu1": {"bind": node, "mode": "rw"}},
+            "volumes": {f"{mounts[NODES]}/emu1": {"bind": node, "mode": "rw"}},
             "group_add": groups,
         }
 

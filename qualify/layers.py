@@ -40,8 +40,8 @@ REPOSITORY = "qualify"
 USED_LABEL = "qualify.layer"
 STEP_SECONDS = 1800
 KEPT_BYTES = 40 * 10**9
-NAMELESS_SECONDS = 60
-"""After which an image without a name gets none: the engine names what it has written at once."""
+NAMELESS_SECONDS = 3600
+"""After which an image without a name gets none: the engine takes minutes to write a large one."""
 VENV = "/opt/venv"
 ADD_USER = "useradd --uid 1000 --create-home room && chmod 755 /home/room"
 """Open to others, because root without capabilities is one of them."""
