@@ -118,6 +118,27 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def rebuild(session: nox.Session) -> None:
+    """The wheels, built twice in different surroundings: the same bytes."""
+    install(session, "-e", ".")
+    call(session, "qualify", "rebuild", *session.posargs)
+
+
+@nox.session(python=PYTHONS)
+def installs(session: nox.Session) -> None:
+    """Gate 7 for one Python in every room of the matrix."""
+    install(session, "-e", ".")
+    call(session, "qualify", "installs", "--python", str(session.python), *session.posargs)
+
+
+@nox.session
+def cibuildwheel(session: nox.Session) -> None:
+    """The published build: the same bytes by cibuildwheel, and what an index asks of a wheel."""
+    install(session, "-e", ".[cibuildwheel]")
+    call(session, "qualify", "cibuildwheel", *session.posargs)
+
+
+@nox.session
 def sanitize(session: nox.Session) -> None:
     """The native tests under the address and undefined-behaviour, and the thread sanitizers."""
     install(session, "-e", ".")

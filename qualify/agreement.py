@@ -92,4 +92,10 @@ def _minor(version: str) -> str:
 
 def _images(rooms: Iterable[RoomFacts]) -> set[str]:
     kinds = (RoomKind.DOCKER, RoomKind.PODMAN)
-    return {f"{f.os_id}{f.os_version}" for f in rooms if f.kind in kinds}
+    return {system(facts) for facts in rooms if facts.kind in kinds}
+
+
+def system(facts: RoomFacts) -> str:
+    """The name of a room's system, as images are called: debian12, debian-forky."""
+    between = "" if facts.os_version[:1].isdigit() else "-"
+    return f"{facts.os_id}{between}{facts.os_version}"

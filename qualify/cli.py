@@ -116,6 +116,63 @@ def bench(
 
 
 @app.command()
+def rebuild(
+    python: Python = pipeline.OWN_PYTHON,
+    room: Room = "auto",
+    tree: Tree = Path(),
+    as_json: Json = False,
+) -> None:
+    """Build the wheels twice, the second time in other surroundings, and compare the bytes."""
+    tree = tree.resolve()
+    report = pipeline.rebuild(tree, _stages(tree), python=python, room=room)
+    if as_json:
+        _print_json(report)
+    else:
+        out.print(show.rebuilt(report))
+    raise typer.Exit(0 if report.same else 1)
+
+
+@app.command("installs")
+def install_everywhere(
+    python: Annotated[
+        list[str] | None, typer.Option(help="a Python of the matrix [default: all of them]")
+    ] = None,
+    room: Room = "auto",
+    tree: Tree = Path(),
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Install the wheels in every room of the matrix, and run gate 7 there."""
+    tree = tree.resolve()
+    kept = (folder or tree / "evidence").resolve()
+    report = pipeline.install_everywhere(
+        tree, kept, _stages(tree), pythons=tuple(python or ()), room=room, today=_today()
+    )
+    if as_json:
+        _print_json(report)
+    else:
+        out.print(show.installed(report))
+    raise typer.Exit(0 if report.complete else 1)
+
+
+@app.command("cibuildwheel")
+def publish(
+    python: Python = pipeline.OWN_PYTHON,
+    room: Room = "auto",
+    tree: Tree = Path(),
+    as_json: Json = False,
+) -> None:
+    """Build the wheels as the published build does, and compare them with the qualified ones."""
+    tree = tree.resolve()
+    report = pipeline.publish(tree, _stages(tree), python=python, room=room)
+    if as_json:
+        _print_json(report)
+    else:
+        out.print(show.rebuilt(report))
+    raise typer.Exit(0 if report.same else 1)
+
+
+@app.command()
 def shell(
     command: Annotated[
         list[str] | None, typer.Argument(help="run this, instead of a shell; give it after --")

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import secrets
 import shutil
 import socket
+import tarfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import docker
+import msgspec
 import requests
 from docker.errors import APIError, DockerException, NotFound
 
 from qualify import owner, process
 from qualify.engine import Engine, RoomKind
 from qualify.errors import EngineError, HostError, RoomError
+from qualify.images import PLAIN, Setting
 from qualify.process import Completed
 
 OWNER_LABEL = "qualify.room-owner"
+SEALED = "qualify/sealed-room"
 GRACE_SECONDS = 30
 LAG_SECONDS = 2
 PROCESSES = 4096
@@ -30,11 +36,39 @@ LIMITS = [docker.types.Ulimit(name=name, soft=16384, hard=16384) for name in ("n
 """The same in every engine; podman's own defaults may be more than this machine allows."""
 FIRST_PROCESS = ["sh", "-c", "while :; do sleep 2147483647 & wait; done"]
 """Lives until the room is removed, and reaps orphans (an engine's own init may not be there)."""
-ISOLATION = (
-    "container without network, added capabilities, or mounts of the host",
-    "no new privileges; commands run as uid 1000 unless they install",
-    f"at most {PROCESSES} processes, 80 % of the host's memory, 1 GiB of /dev/shm",
-)
+NODES = "/dev/emu"
+NODE_GROUP = 2000
+OPEN_BYTES = 4 * 10**9
+"""Of a work folder, or of /tmp, that lies in memory because the room's user owns none."""
+
+
+def isolation(setting: Setting) -> tuple[str, ...]:
+    """What a record says about the walls of a room."""
+    network = "with the engine's own network" if setting.network else "without network"
+    root = "; its root read-only after the install" if setting.read_only else ""
+    name = "" if setting.user in (0, PLAIN.user) else ", which has no name there,"
+    apart = (
+        f"the device in a container of its own; one of its two nodes is handed in, to the group "
+        f"{NODE_GROUP}, which the user is in"
+    )
+    return (
+        f"container {network}, added capabilities, or mounts of the host{root}",
+        f"no new privileges; commands run as uid {setting.user}{name} unless they install",
+        f"at most {PROCESSES} processes, 80 % of the host's memory, 1 GiB of /dev/shm",
+        *([apart] if setting.device_apart else []),
+    )
+
+
+class Apart(msgspec.Struct, frozen=True, kw_only=True):
+    """A device in a container of its own, by emud of the driver's wheel at `driver`.
+
+    It has two devices, whose nodes belong to the group `NODE_GROUP`; the second node is handed into
+    the room, whose user is in that group where `grouped`.
+    """
+
+    driver: Path
+    sha256: str
+    grouped: bool = True
 
 
 class Container:
@@ -43,35 +77,118 @@ class Container:
     With `work_bytes` the folder `work` is a tmpfs of that size.
     """
 
-    def __init__(self, engine: Engine, image: str, *, work: str, work_bytes: int | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        image: str,
+        *,
+        work: str,
+        work_bytes: int | None,
+        setting: Setting = PLAIN,
+        device: Apart | None = None,
+    ) -> None:
         self._engine = engine
+        self._device = device
+        self._handed: dict[str, Any] = {}
         self._image = image
+        self._setting = setting
         self._tmpfs = {work: f"size={work_bytes},mode=1777,exec"} if work_bytes else {}
         self._client: docker.DockerClient | None = None
         self._container: Any = None
         self._ending = contextlib.ExitStack()
+        self._running = contextlib.ExitStack()
 
     def start(self) -> None:
         """Create and start it. Rooms that dead runs left behind are removed first."""
         self._client = self._engine.client()
         self._ending.callback(self._client.close)
         sweep(self._client)
-        memory = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.8)
-        with engine_errors("start a room"):
-            self._container = self._ending.enter_context(
+        self._ending.callback(lambda: self._running.close())
+        if self._device is not None:
+            self._handed = self._start_device(self._device)
+        self._open(self._image)
+
+    def _start_device(self, device: Apart) -> dict[str, Any]:
+        """Start the device; what the room's container is to be given to have its second node."""
+        assert self._client is not None
+        with engine_errors("start a device"):
+            box = self._ending.enter_context(
                 started(
                     self._client,
                     self._image,
-                    hostname="room",
+                    hostname="device",
                     network_mode="none",
+                    cap_drop=["ALL"],
+                    security_opt=["no-new-privileges"],
+                    group_add=[str(NODE_GROUP)],
+                    shm_size=SHM_BYTES,
+                    volumes=[NODES],
+                )
+            )
+            with io.BytesIO() as buffer:
+                with tarfile.open(fileobj=buffer, mode="w") as archive:
+                    archive.add(device.driver, arcname=device.driver.name)
+                box.put_archive("/tmp", buffer.getvalue())
+            install = ["-I", "-m", "pip", "install", "--no-index", "--no-deps", "--no-cache-dir"]
+            install += ["--quiet", "--root-user-action=ignore", f"/tmp/{device.driver.name}"]
+            serve = ["--node", f"{NODES}/emu0", "--devices", "2", "--group", "accel"]
+            for words in (
+                ["sh", "-c", f"echo accel:x:{NODE_GROUP}: >> /etc/group"],
+                ["/opt/venv/bin/python", *install],
+                ["/opt/venv/bin/emud", *serve],  # it comes back when the nodes are ready
+            ):
+                status, said = box.exec_run(words)
+                if status != 0:
+                    told = said.decode(errors="replace").strip()[-800:]
+                    raise RoomError(f"the device did not start: {' '.join(words[:4])}: {told}")
+            box.reload()
+            mounts = {mount["Destination"]: mount["Source"] for mount in box.attrs["Mounts"]}
+        groups = [str(NODE_GROUP)] if device.grouped else []
+        node = f"{NODES}/emu1"
+        return {
+            "volumes": {f"{mounts[NODES]}/emu1": {"bind": node, "mode": "rw"}},
+            "group_add": groups,
+        }
+
+    def _open(self, image: str, **more: Any) -> None:
+        assert self._client is not None
+        memory = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.8)
+        options = {"tmpfs": self._tmpfs, **self._handed, **more}
+        if not self._setting.network:
+            options["network_mode"] = "none"
+        with engine_errors("start a room"):
+            self._container = self._running.enter_context(
+                started(
+                    self._client,
+                    image,
+                    hostname="room",
                     cap_drop=["ALL"],
                     security_opt=["no-new-privileges"],
                     pids_limit=PROCESSES,
                     mem_limit=memory,
                     shm_size=SHM_BYTES,
-                    tmpfs=self._tmpfs,
+                    **options,
                 )
             )
+
+    def seal(self) -> None:
+        """Make the root of a read-only room read-only. What runs in it ends, and what lies in its
+        work folder and /tmp is gone."""
+        if not self._setting.read_only:
+            return
+        assert self._client is not None
+        name = f"{SEALED}:{secrets.token_hex(8)}"
+        with engine_errors("seal a room"):
+            self._ending.callback(remove_image, self._client, name)
+            repository, _, tag = name.partition(":")
+            labels = f'LABEL {OWNER_LABEL}="{owner.current().text()}"'
+            self._container.commit(repository=repository, tag=tag, changes=[labels])
+        self._ending.callback(self._running.close)  # before the image is removed
+        self._running.close()
+        tmpfs = {**self._tmpfs, "/tmp": f"size={OPEN_BYTES},mode=1777,exec"}
+        self._open(name, read_only=True, tmpfs=tmpfs)
+        # The folder is in the image now, and a tmpfs takes the mode of what it lies over.
+        self.execute(["chmod", "1777", *self._tmpfs], user="root", stdin=b"", timeout=60)
 
     def execute(self, argv: Sequence[str], *, user: str, stdin: bytes, timeout: float) -> Completed:
         """Run `argv`; `timeout` ends it inside, and the socket's limit bounds a hung engine."""
@@ -84,7 +201,7 @@ class Container:
                 self._container.id,
                 bounded,
                 stdin=bool(stdin),
-                user="0" if user == "root" else "1000",
+                user="0" if user == "root" else str(self._setting.user),
             )["Id"]
             handle = api.exec_start(started, socket=True)
             handle._sock.settimeout(None)
@@ -124,7 +241,7 @@ class Container:
                 f"{kind} has no program on PATH, which a shell needs",
                 mend="Install it, or give a command after --: qualify shell -- true",
             )
-        enter = ["exec", "--interactive", "--tty", "--user", "1000"]
+        enter = ["exec", "--interactive", "--tty", "--user", str(self._setting.user)]
         return process.attach([*words, *enter, self._container.id, *argv])
 
     def died(self) -> str:
@@ -194,6 +311,10 @@ def sweep(client: docker.DockerClient) -> None:
         for container in found:
             if owner.left_behind(container.labels.get(OWNER_LABEL, "")):
                 remove(client, container.id)
+        for image in client.api.images(name=SEALED):
+            if owner.left_behind((image["Labels"] or {}).get(OWNER_LABEL, "")):
+                for tag in image["RepoTags"] or ():
+                    remove_image(client, tag)
 
 
 def remove(client: docker.DockerClient, name: str, *, wait: float = 0) -> None:
@@ -214,6 +335,12 @@ def remove(client: docker.DockerClient, name: str, *, wait: float = 0) -> None:
             if error.status_code != 409:
                 raise
             return
+
+
+def remove_image(client: docker.DockerClient, name: str) -> None:
+    """Remove a sealed room's image; one that is not there, or that another run removes, is fine."""
+    with contextlib.suppress(APIError):
+        client.api.remove_image(name, force=True)
 
 
 @contextlib.contextmanager

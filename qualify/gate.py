@@ -35,7 +35,7 @@ COPIES = "qualify-gate-"
 BLOCKS_LEFT = 16  # of 4 KiB: what fails for want of space has left less than what it wanted
 CODE = (
     *("gate", "report", "outcome", "evidence", "process", "room", "mounts"),
-    *("container", "sandbox", "sandbox_init", "plain"),
+    *("container", "images", "sandbox", "sandbox_init", "plain"),
 )
 """The modules that make a record: what a room is, what is done in it, and how that is read."""
 
@@ -116,6 +116,7 @@ def run(inputs: Inputs) -> Record:
             installed = room.install(wheels)
             processes.append(installed)
             if installed.ok:
+                room.seal()
                 ended, written = _run_suite(room, suite, inputs)
                 processes.append(ended)
             full = _is_full(room)

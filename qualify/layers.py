@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import io
 import os
+import posixpath
 import sys
 import tarfile
 import tempfile
@@ -39,6 +40,8 @@ REPOSITORY = "qualify"
 USED_LABEL = "qualify.layer"
 STEP_SECONDS = 1800
 KEPT_BYTES = 40 * 10**9
+NAMELESS_SECONDS = 3600
+"""After which an image without a name gets none: the engine takes minutes to write a large one."""
 VENV = "/opt/venv"
 ADD_USER = "useradd --uid 1000 --create-home room && chmod 755 /home/room"
 """Open to others, because root without capabilities is one of them."""
@@ -90,6 +93,9 @@ def base_image(stages: Stages, client: docker.DockerClient, image: Image) -> Lay
                     _add_packages(box, image)
                 if image.tools:
                     _install_tools(box, image)
+                for link, target in image.links.items():
+                    shell(box, ["mkdir", "-p", posixpath.dirname(link)])
+                    shell(box, ["ln", "-s", target, link])
                 _commit(box, tag)
         finally:
             if not image.upstream:
@@ -355,6 +361,10 @@ def _commit(box: Any, tag: str) -> None:
     box.commit(repository=repository, tag=version, changes=[labels])
 
 
+def _is_named(image: dict[str, Any]) -> bool:
+    return any(name != "<none>:<none>" for name in image["RepoTags"] or ())
+
+
 def _root_owned(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
@@ -368,10 +378,15 @@ def _touch(stages: Stages, tag: str) -> None:
 
 
 def _bound(stages: Stages, client: docker.DockerClient, *, keep: str) -> None:
-    """Remove our least recently used images until `KEPT_BYTES` are kept."""
+    """Remove our least recently used images until `KEPT_BYTES` are kept, and those without a name:
+    of a run that was killed while the engine wrote one."""
     aged = []
     # One answer: to ask for each image by itself fails when another run removes one meanwhile.
     for image in client.api.images(filters={"label": USED_LABEL}):
+        if not _is_named(image) and time.time() - image["Created"] > NAMELESS_SECONDS:
+            with contextlib.suppress(DockerException):
+                client.images.remove(image["Id"])
+            continue
         tag = image["Labels"][USED_LABEL]
         used = stages.root / "images" / hashlib.sha256(tag.encode()).hexdigest()
         aged.append((used.stat().st_mtime if used.exists() else 0.0, tag, image["Size"]))

@@ -38,6 +38,7 @@ ObligationId = Annotated[str, whole("[A-Z][0-9]+")]
 PythonMinor = Annotated[str, whole(r"3\.[0-9]+")]
 Configuration = Annotated[str, whole("[^/,]+/[^/,]+/[^/,]+")]
 """Of a device: stepping, firmware and power mode."""
+RoomName = Annotated[str, whole(r"[a-z0-9._-]+(?:\+[a-z0-9._-]+)?")]
 FolderName = Annotated[str, whole("[A-Za-z0-9_]+")]
 """Of a folder that lies in tests/gates: no path, which could lead out of it."""
 GateNumber = Annotated[int, msgspec.Meta(ge=0, le=7)]
@@ -279,9 +280,14 @@ class Policy(_Strict, frozen=True, kw_only=True):
 
 
 class Cells(_Strict, frozen=True, kw_only=True):
-    """matrix/cells.toml."""
+    """matrix/cells.toml.
+
+    `installs`, by the id of a cell, are more rooms ("IMAGE" or "IMAGE+SETTING") in which its wheels
+    are installed and gate 7 is run.
+    """
 
     cells: Annotated[tuple[Cell, ...], msgspec.Meta(min_length=1)]
+    installs: dict[Text, tuple[RoomName, ...]] = {}
 
     def __post_init__(self) -> None:
         no_doubles("cells[{}].id", (cell.id for cell in self.cells))
@@ -296,6 +302,19 @@ class Cells(_Strict, frozen=True, kw_only=True):
                 got = ", ".join(cell.configurations) or "none"
                 raise _wrong(f"cells[{number}].configurations", expected, got)
             no_doubles(f"cells[{number}].configurations[{{}}]", cell.configurations)
+
+        images = {cell.id: cell.images for cell in self.cells}
+        for id, more in self.installs.items():
+            if id not in images:
+                expected = f"a cell, one of {', '.join(images)}"
+                raise _wrong(f"installs.{id}", expected, "none of that id")
+            no_doubles(f"installs.{id}[{{}}]", more)
+            if again := sorted(set(more) & set(images[id])):
+                raise _wrong(f"installs.{id}", "rooms beside the cell's own images", again[0])
+
+    def rooms_of(self, cell: Cell) -> tuple[str, ...]:
+        """The cell's images, then the rooms that it is installed in beside them."""
+        return (*cell.images, *self.installs.get(cell.id, ()))
 
     def for_python(self, python: str) -> Cell:
         """The one cell of a Python version such as "3.12"."""

@@ -21,23 +21,29 @@ from packaging.version import Version
 
 from qualify import (
     build,
+    cibuildwheel,
     doctor,
     engine,
     evidence,
     gate,
     images,
     index,
+    installs,
     interpreter,
     rooms,
     wheelhouse,
 )
+from qualify import rebuild as rebuilding
 from qualify.build import Wheel
 from qualify.claim import Asked, Question, Verdict
 from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
 from qualify.gate import Inputs
+from qualify.images import Declaration
 from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load, read_waivers
 from qualify.process import Completed
+from qualify.rebuild import Report
 from qualify.room import Room, RoomSpec, open_room
+from qualify.rooms import Choice
 from qualify.stage import Output, Stages
 from qualify.verdict import decide
 from qualify.wheelhouse import Closure
@@ -83,10 +89,19 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     rooms: tuple[RoomSpec, ...]
 
 
-def prepare(
-    tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str
-) -> Prepared:
-    """Build the wheels of `python`'s cell, and make the images of its rooms."""
+class Built(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything up to the wheels, and what made them."""
+
+    matrix: Matrix
+    cell: Cell
+    closure: Closure
+    wheels: tuple[Wheel, ...]
+    declaration: Declaration
+    choice: Choice
+
+
+def build_all(tree: Path, stages: Stages, *, python: str, room: str) -> Built:
+    """Build the wheels of `python`'s cell."""
     matrix = read_matrix(tree)
     cell = matrix.cells.for_python(python)
     found = find_interpreter(python)
@@ -98,10 +113,27 @@ def prepare(
     closure = wheelhouse.fetch(stages, found, tree / "matrix" / "constraints.txt")
     wheels = build.build_wheels(stages, tree, closure, chosen, declared, found)
     check_cell(cell, wheels, closure)
+    return Built(
+        matrix=matrix,
+        cell=cell,
+        closure=closure,
+        wheels=wheels,
+        declaration=declared,
+        choice=choice,
+    )
+
+
+def prepare(
+    tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str
+) -> Prepared:
+    """Build the wheels of `python`'s cell, and make the images of its rooms."""
+    made = build_all(tree, stages, python=python, room=room)
     evidence_folder.mkdir(parents=True, exist_ok=True)
     hidden = (tree, evidence_folder)
-    specs = rooms.prepare_rooms(stages, choice, closure, hidden)
-    return Prepared(matrix=matrix, cell=cell, closure=closure, wheels=wheels, rooms=specs)
+    specs = rooms.prepare_rooms(stages, made.choice, made.closure, hidden)
+    return Prepared(
+        matrix=made.matrix, cell=made.cell, closure=made.closure, wheels=made.wheels, rooms=specs
+    )
 
 
 def qualify(
@@ -154,6 +186,81 @@ def bench(
         folder = opened.put(tree / "bench")
         words = [opened.python, f"{folder}/run.py", *(["--json"] if as_json else [])]
         return opened.run(words, timeout=BENCH_SECONDS)
+
+
+def rebuild(tree: Path, stages: Stages, *, python: str, room: str) -> Report:
+    """Build the wheels of `python`'s cell a second time, elsewhere, and compare the bytes."""
+    made = build_all(tree, stages, python=python, room=room)
+    return rebuilding.rebuild(
+        stages,
+        tree,
+        made.closure,
+        made.choice.engine,
+        made.declaration,
+        made.choice.interpreter,
+        made.wheels,
+    )
+
+
+def publish(tree: Path, stages: Stages, *, python: str, room: str) -> Report:
+    """Build the wheels of `python`'s cell with cibuildwheel too, and compare the bytes."""
+    made = build_all(tree, stages, python=python, room=room)
+    return cibuildwheel.publish(
+        stages, tree, made.closure, made.choice.engine, made.declaration, made.wheels
+    )
+
+
+def install_everywhere(
+    tree: Path,
+    evidence_folder: Path,
+    stages: Stages,
+    *,
+    pythons: tuple[str, ...],
+    room: str,
+    today: datetime.date,
+) -> installs.Report:
+    """Gate 7 in each room that the matrix names for each Python; all of the matrix's if none."""
+    matrix = read_matrix(tree)
+    cells = [matrix.cells.for_python(python) for python in pythons] or list(matrix.cells.cells)
+    index.require(evidence_folder)
+    for cell in cells:  # before the work: a missing interpreter is never skipped
+        find_interpreter(cell.python)
+    evidence_folder.mkdir(parents=True, exist_ok=True)
+    gate_7 = matrix.gates.gates[installs.GATE]
+    suite = gate.read_suite(tree / "tests" / "gates", gate_7)
+    found = []
+    for cell in cells:
+        made = build_all(tree, stages, python=cell.python, room=room)
+        bytes_now = digests(made.wheels)
+        wheels = {wheel.path: bytes_now[wheel.path.name] for wheel in made.wheels}
+        names, hidden = matrix.cells.rooms_of(cell), (tree, evidence_folder)
+        start = time.monotonic()
+        for spec in installs.specs(
+            stages, made.choice, made.declaration, names, made.closure, hidden, made.wheels
+        ):
+            inputs = installs.inputs(cell, matrix.gates, suite, wheels, made.closure, spec)
+            run_gate(inputs, evidence_folder, stages)
+            reused, seconds = stages.timings[-1].reused, time.monotonic() - start
+            verdict = installs.judge(
+                evidence_folder,
+                matrix.policy,
+                matrix.gates,
+                inputs,
+                matrix.waivers.waivers,
+                today,
+            )
+            write_verdict(evidence_folder, verdict)
+            found.append(
+                installs.Installed(
+                    python=cell.python,
+                    room=spec.facts.name,
+                    verdict=verdict,
+                    seconds=seconds,
+                    reused=reused,
+                )
+            )
+            start = time.monotonic()
+    return installs.Report(installed=tuple(found))
 
 
 @contextmanager

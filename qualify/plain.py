@@ -71,6 +71,9 @@ class Plain:
         """Run `argv` with nothing in its environment but PATH."""
         return process.run(argv, env={"PATH": "/usr/bin:/bin"}, stdin=stdin, timeout=timeout)
 
+    def seal(self) -> None:
+        """There is no setting of such a room."""
+
     def attach(self, argv: Sequence[str]) -> int:
         return process.attach(argv, env={"PATH": "/usr/bin:/bin"})
 

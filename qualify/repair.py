@@ -18,29 +18,39 @@ import zipfile
 from pathlib import Path
 
 from qualify import process
+from qualify.backend import EPOCH, Toolchain, run_in_image
 from qualify.errors import BuildError
+from qualify.progress import LOG
 
+REPAIR_SECONDS = 300
 EXCLUDED = ("libtorch*", "libc10*", "libemudrv.so*", "libemurt.so*")
 
 
-def repair(wheel: Path, folder: Path, *, epoch: int) -> Path:
+def repair(wheel: Path, folder: Path, tools: Toolchain) -> Path:
     """Write the repaired `wheel` into the empty `folder` and return its path.
 
-    `epoch` is the time that its entries carry. Raises BuildError with auditwheel's
-    words, or when the repair changed more than the wheel's metadata.
+    By the auditwheel of the build image where there is one, so that the bytes that it compresses
+    are the image's too. Raises BuildError with auditwheel's words, or when the repair changed more
+    than the wheel's metadata.
     """
-    words = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "-w", str(folder)]
-    for pattern in EXCLUDED:
-        words += ["--exclude", pattern]
-    path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-    env = {**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": str(epoch)}
-    done = process.run([*words, str(wheel)], env=env, timeout=300)
+    log = folder / LOG
+    if tools.engine is not None:
+        volumes = {wheel.parent: ("/built", "ro"), folder: ("/repaired", "rw")}
+        words = ["python3", *repair_words("/repaired"), f"/built/{wheel.name}"]
+        ok = run_in_image(tools, words, {"SOURCE_DATE_EPOCH": str(EPOCH)}, volumes, log)
+        said = log.read_text(errors="replace")
+    else:
+        path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+        env = {**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": str(EPOCH)}
+        words = [sys.executable, *repair_words(str(folder)), str(wheel)]
+        done = process.run(words, env=env, timeout=REPAIR_SECONDS)
+        ok, said = done.ok, done.stderr or done.stdout
     made = sorted(folder.glob("*.whl"))
-    if not done.ok or len(made) != 1:
+    if not ok or len(made) != 1:
         raise BuildError(
             f"auditwheel could not repair {wheel.name}",
             expected="a wheel that meets a manylinux policy",
-            got=(done.stderr or done.stdout).strip()[-800:],
+            got=said.strip()[-800:],
         )
     before, after = contents(wheel), contents(made[0])
     changed = sorted(
@@ -56,6 +66,14 @@ def repair(wheel: Path, folder: Path, *, epoch: int) -> Path:
             mend="Link what was grafted statically, or declare the wheel that owns it",
         )
     return made[0]
+
+
+def repair_words(folder: str) -> list[str]:
+    """What Python is to run, before the wheel's name."""
+    words = ["-m", "auditwheel", "repair", "--plat", "auto", "-w", folder]
+    for pattern in EXCLUDED:
+        words += ["--exclude", pattern]
+    return words
 
 
 def contents(wheel: Path) -> dict[str, str]:

@@ -23,9 +23,10 @@ from typing import Protocol
 
 import msgspec
 
-from qualify.container import Container
+from qualify.container import OPEN_BYTES, Apart, Container
 from qualify.engine import Engine, RoomKind
 from qualify.errors import RoomError
+from qualify.images import PLAIN, Setting
 from qualify.mounts import host_location, views
 from qualify.plain import Plain
 from qualify.process import Completed
@@ -47,6 +48,17 @@ print("Python", platform.python_version())
 print("torch", metadata.version("torch"))
 """
 """Without importing torch: what it is called is asked here, whether it works by the gates."""
+
+
+PACKAGE_STATES = ("dpkg-query", "--show", "--showformat=${db:Status-Status}\\n")
+STRAYS = (
+    *("find", "/usr/local", "/opt", "/root", "/srv", "/mnt", "/media", "/home", "/tmp", "/var/tmp"),
+    *("-xdev", "(", "-path", "/opt/venv", "-o", "-path", "/opt/python", "-o", "-path", WORK, ")"),
+    *("-prune", "-o", "!", "-type", "d", "!", "-name", ".bashrc", "!", "-name", ".profile"),
+    *("!", "-path", "/usr/local/man", "-print"),
+)
+"""Files where packages put none: what a person, or a step that made the image, left there. Debian's
+base has two dot files for root, and a link for manual pages."""
 
 
 class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +95,10 @@ class RoomSpec(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[Path, ...]
     work_bytes: int | None = None
     """Bound of the work folder; None for what the disk has."""
+    setting: Setting = PLAIN
+    device: Apart | None = None
+    packages: tuple[str, ...] = ()
+    """Those that the image declares; none where there is no image."""
     sandbox: Plan | None = None
     interpreter: Path | None = None
     wheelhouse: Path | None = None
@@ -99,6 +115,8 @@ class Walls(Protocol):
     ) -> Completed: ...
 
     def attach(self, argv: Sequence[str]) -> int: ...
+
+    def seal(self) -> None: ...
 
     def died(self) -> str: ...
 
@@ -121,6 +139,8 @@ class Room:
         self.work = work
         self._walls = walls
         self._environment = {**ENVIRONMENT, "HOME": work, "TMPDIR": temporary}
+        if spec.setting.user != PLAIN.user:
+            del self._environment["USER"]
         if python != PYTHON:  # a plain room's paths are the machine's
             self._environment["PATH"] = f"{posixpath.dirname(python)}:/usr/bin:/bin"
 
@@ -138,7 +158,7 @@ class Room:
         cwd: str | None = None,
         stdin: bytes = b"",
     ) -> Completed:
-        """Run `argv` inside. `user` is "room" (unprivileged) or "root" (to install).
+        """Run `argv` inside. `user` is "room" (the setting's) or "root" (to install).
 
         The environment is clean: PATH, HOME, LANG, TMPDIR, USER and `env`, nothing
         else. After `timeout` seconds the command is ended and `timed_out` is true.
@@ -176,6 +196,10 @@ class Room:
         names = [posixpath.join(folder, wheel.name) for wheel in wheels]
         return self.run([*words, *names], timeout=timeout, user="root")
 
+    def seal(self) -> None:
+        """What a read-only room becomes once all is installed: its work folder is empty then."""
+        self._walls.seal()
+
     def put(self, source: Path, target: str = "") -> str:
         """Copy a file or folder into the folder `target` (relative to `work`, or absolute).
 
@@ -210,7 +234,8 @@ class Room:
         A room whose facts name no torch is a bare one: nothing of it is installed there.
         """
         facts = self.facts
-        ask = '. /etc/os-release; echo "${ID:-linux}"; echo "$VERSION_ID"; getconf GNU_LIBC_VERSION'
+        ask = '. /etc/os-release; echo "${ID:-linux}"; echo "${VERSION_ID:-$VERSION_CODENAME}"'
+        ask += "; getconf GNU_LIBC_VERSION"
         self._prove(
             "the system",
             [facts.os_id, facts.os_version, f"glibc {facts.glibc}"],
@@ -236,6 +261,26 @@ class Room:
                 got=", ".join(done.stdout.splitlines()) or done.stderr.strip(),
                 mend=mend,
             )
+
+    def _prove_bare(self) -> None:
+        """Raise RoomError if the image lacks a package that it declares, or holds files that no
+        package and no layer of ours brought."""
+        asked = self.run([*PACKAGE_STATES, *self.spec.packages], timeout=60)
+        states = set(asked.stdout.split())
+        if not asked.ok or states != {"installed"}:
+            self._refuse_image("the packages that it declares", asked.stderr.strip()[-300:])
+        found = self.run(STRAYS, timeout=60, user="root")
+        if not found.ok or found.stdout.strip():
+            said = ", ".join(found.stdout.split()[:5]) or found.stderr.strip()[-300:]
+            self._refuse_image("nothing beside its packages", said)
+
+    def _refuse_image(self, expected: str, got: str) -> None:
+        raise RoomError(
+            f"room {self.facts.name} is not the image that was declared",
+            expected=expected,
+            got=got,
+            mend="Remove its image, and run again",
+        )
 
     def _prove_clean(self) -> None:
         """Raise RoomError if a hidden folder can be seen, under its own path or another."""
@@ -265,6 +310,8 @@ class Room:
             self._prove_declared()
             if self.spec.engine.kind is not RoomKind.PLAIN:
                 self._prove_clean()
+            if self.spec.packages:
+                self._prove_bare()
         except BaseException:
             self._walls.close()
             raise
@@ -284,9 +331,17 @@ def open_room(spec: RoomSpec) -> Room:
     match spec.engine.kind:
         case RoomKind.DOCKER | RoomKind.PODMAN:
             # A tmpfs takes the mode of a folder that is there already, so it gets one of its own.
-            work = WORK if spec.work_bytes is None else f"{WORK}/bounded"
+            bound = spec.work_bytes
+            if bound is None and (spec.setting.user != PLAIN.user or spec.setting.read_only):
+                bound = OPEN_BYTES
+            work = WORK if bound is None else f"{WORK}/bounded"
             walls: Walls = Container(
-                spec.engine, spec.facts.image, work=work, work_bytes=spec.work_bytes
+                spec.engine,
+                spec.facts.image,
+                work=work,
+                work_bytes=bound,
+                setting=spec.setting,
+                device=spec.device,
             )
             return Room(spec, walls, python=PYTHON, work=work)
         case RoomKind.SANDBOX:

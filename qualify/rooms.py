@@ -19,9 +19,10 @@ from packaging.version import Version
 
 from qualify import container, host, layers, sandbox
 from qualify import plain as plain_walls
+from qualify.container import Apart
 from qualify.engine import Engine, RoomKind
 from qualify.errors import HostError
-from qualify.images import Declaration, RoomImage
+from qualify.images import PLAIN, Declaration, RoomImage, Setting
 from qualify.interpreter import Interpreter, Moved, transplant
 from qualify.room import RoomFacts, RoomSpec
 from qualify.stage import Stages
@@ -29,7 +30,8 @@ from qualify.wheelhouse import Closure
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rooms of one Python are made of. `images` are two with an engine, else none.
+    """What the rooms of one Python are made of. `images` are two with an engine, else none;
+    `able` are all that this Python runs in.
 
     `moved` is the copy of the interpreter for rooms that have not this Python of their own.
     """
@@ -37,6 +39,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine
     interpreter: Interpreter
     images: tuple[RoomImage, ...] = ()
+    able: tuple[RoomImage, ...] = ()
     moved: Moved | None = None
 
 
@@ -51,11 +54,9 @@ def choose_rooms(
     match engine.kind:
         case RoomKind.DOCKER | RoomKind.PODMAN:
             moved = transplant(stages, interpreter)
+            able = _that_run(declaration.room, interpreter, moved)
             return Choice(
-                engine=engine,
-                interpreter=interpreter,
-                images=_that_run(declaration.room, interpreter, moved),
-                moved=moved,
+                engine=engine, interpreter=interpreter, images=able[:2], able=able, moved=moved
             )
         case RoomKind.SANDBOX if not interpreter.of_system:
             moved = transplant(stages, interpreter)
@@ -67,7 +68,10 @@ def choose_rooms(
 def _that_run(
     declared: tuple[RoomImage, ...], interpreter: Interpreter, moved: Moved
 ) -> tuple[RoomImage, ...]:
-    """The two images to take. A program runs with the C library that it was built for or newer."""
+    """The images that can be taken, the one with this Python of its own first.
+
+    A program runs with the C library that it was built for or newer.
+    """
     able = [
         image
         for image in declared
@@ -84,7 +88,7 @@ def _that_run(
             mend=f"Take a Python {interpreter.minor} built for an older one (uv python install "
             f"{interpreter.minor}), or pass --room sandbox",
         )
-    return tuple(sorted(able, key=lambda image: image.python != interpreter.minor)[:2])
+    return tuple(sorted(able, key=lambda image: image.python != interpreter.minor))
 
 
 def prepare_rooms(
@@ -109,18 +113,49 @@ def prepare_rooms(
     return first, make(f"{engine.kind.value}-2", first.facts.name)
 
 
+def room_of(
+    stages: Stages,
+    choice: Choice,
+    image: RoomImage,
+    setting: Setting,
+    closure: Closure,
+    hidden: tuple[Path, ...],
+    driver: Apart,
+) -> RoomSpec:
+    """The room of one image in one setting; `driver` is the device's where that is apart.
+
+    Raises HostError where this Python does not run in it, or there is no engine to make it.
+    """
+    if image not in choice.able:
+        raise HostError(
+            f"{choice.interpreter.executable} does not run in room {image.name}",
+            expected="a container engine, and a Python built for its C library or an older one",
+            got=choice.engine.note or f"glibc {image.glibc}",
+        )
+    spec = _container_room(stages, choice, image, closure, hidden, setting)
+    if not setting.device_apart:
+        return spec
+    digest = hashlib.sha256(f"{spec.digest} {driver.sha256}".encode()).hexdigest()
+    return msgspec.structs.replace(spec, device=driver, digest=digest)
+
+
 def _container_room(
     stages: Stages,
     choice: Choice,
     image: RoomImage,
     closure: Closure,
     hidden: tuple[Path, ...],
+    setting: Setting = PLAIN,
 ) -> RoomSpec:
     minor = choice.interpreter.minor
     moved = None if image.python == minor else choice.moved
+    name = image.name
+    if setting.packages:
+        more = tuple(sorted({*image.packages, *setting.packages}))
+        image = msgspec.structs.replace(image, name=f"{name}-{setting.name}", packages=more)
     made = layers.room_image(stages, choice.engine, image, moved, minor, closure)
     facts = RoomFacts(
-        name=image.name,
+        name=name if setting is PLAIN else f"{name}+{setting.name}",
         kind=choice.engine.kind,
         os_id=image.os_id,
         os_version=image.os_version,
@@ -129,9 +164,13 @@ def _container_room(
         python=made.python,
         torch=closure.torch,
         kernel=platform.release(),
-        isolation=container.ISOLATION,
+        isolation=container.isolation(setting),
     )
-    return _spec(choice.engine, facts, hidden)
+    return msgspec.structs.replace(
+        _spec(choice.engine, facts, hidden, str(msgspec.json.encode(setting))),
+        setting=setting,
+        packages=image.packages,
+    )
 
 
 def _sandbox_rooms(
@@ -147,7 +186,7 @@ def _sandbox_rooms(
             name=name,
             kind=engine.kind,
             os_id=system.get("ID", "linux"),
-            os_version=system.get("VERSION_ID", ""),
+            os_version=system.get("VERSION_ID", system.get("VERSION_CODENAME", "")),
             glibc=platform.libc_ver()[1],
             image=layer.key,
             python=interpreter.version,
@@ -174,7 +213,7 @@ def _plain_rooms(
             name=name,
             kind=engine.kind,
             os_id=system.get("ID", "linux"),
-            os_version=system.get("VERSION_ID", ""),
+            os_version=system.get("VERSION_ID", system.get("VERSION_CODENAME", "")),
             glibc=platform.libc_ver()[1],
             image="",
             python=interpreter.version,

@@ -149,6 +149,9 @@ class Sandbox:
         env = {"PATH": os.defpath}
         return process.run(self._entered(argv), env=env, stdin=stdin, timeout=timeout)
 
+    def seal(self) -> None:
+        """There is no setting of such a room."""
+
     def attach(self, argv: Sequence[str]) -> int:
         return process.attach(self._entered(argv), env={"PATH": os.defpath})
 

@@ -11,12 +11,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from qualify import evidence, index
+from qualify import evidence, index, installs
 from qualify.claim import Reason, Row, Verdict
 from qualify.errors import EvidenceError, InputError
 from qualify.evidence import Record
 from qualify.index import Index
 from qualify.outcome import Outcome
+from qualify.rebuild import Report
 from qualify.stage import Output
 
 LARGEST_BYTES = 256 * 10**6
@@ -235,3 +236,47 @@ def timings(outputs: list[Output]) -> RenderableType:
         note = "unchanged" if output.reused else ""
         table.add_row(output.name, f"{output.seconds:.1f}", note)
     return table
+
+
+def installed(report: installs.Report) -> RenderableType:
+    """A row a Python and room, then the reasons of what was refused."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("Python", "room"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("planned", "passed", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("record", no_wrap=True)
+    reasons: list[RenderableType] = []
+    for each in report.installed:
+        (row,) = (row for row in each.verdict.rows if row.room == each.room)
+        seconds = f"{each.seconds:.1f}" + (" reused" if each.reused else "")
+        cells = [each.python, each.room, str(row.planned), str(row.passed), seconds]
+        records = " ".join(record[:_RECORD_DIGITS] for record in row.records)
+        table.add_row(*cells, records, style=None if each.verdict.claim else "red")
+        for reason in each.verdict.reasons:
+            what = f"{reason.check}: {reason.what}" if reason.check else reason.what
+            reasons.append(Text(f"Python {each.python} in {each.room}: {what}"))
+    passed = sum(each.verdict.claim for each in report.installed)
+    return Group(table, Text(), *reasons, Text(f"{passed} of {len(report.installed)} rooms"))
+
+
+def rebuilt(report: Report) -> RenderableType:
+    """Two builds of each wheel: what was varied, and what came out."""
+    table = Table("wheel", "first build", "second build", "", box=None, pad_edge=False)
+    details = Table("wheel", "where", "what", "first", "second", box=None, pad_edge=False)
+    for wheel in report.wheels:
+        count = len(wheel.differences)
+        word = f"{count} differences" if count else "same"
+        table.add_row(wheel.name, wheel.sha256[:12], wheel.again[:12], word)
+        for each in wheel.differences:
+            row = (wheel.name, each.member or "the archive", each.what, each.first, each.second)
+            details.add_row(*(Text(cell) for cell in row))
+    parts: list[RenderableType] = [
+        Text("varied: " + "; ".join(report.varied)),
+        Text("kept:   " + "; ".join(report.kept)),
+        Text(""),
+        table,
+    ]
+    if details.row_count:
+        parts += [Text(""), details]
+    return Group(*parts)

@@ -123,7 +123,7 @@ struct ClampTensor : meta::structured_clamp_Tensor {
 };
 struct Gelu : meta::structured_gelu {
   void impl(const Tensor&, c10::string_view approximate, const Tensor&) {
-    if (approximate != "tanh") unsupported("gelu with approximate='", approximate, "': the device has no erf");
+    if (approximate != "tanh") unsupported("gelu with approximate='", approximate, "', where 'tanh' is implemented");
     run_elementwise(*this, rows::gelu_tanh);
   }
 };

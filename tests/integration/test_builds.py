@@ -137,3 +137,22 @@ def test_images_that_cannot_be_made_are_refused_before_anything_is_built(
         room=tuple(msgspec.structs.replace(i, upstream=upstream) for i in declared.room),
     )
     doctor.demand(docker, named)
+
+
+def test_an_image_without_a_name_is_removed_when_the_next_is_made(
+    docker: Engine,
+    declared: Declaration,
+    stages: Stages,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A run that is killed while the engine writes an image leaves one that nothing finds again."""
+    monkeypatch.setattr(layers, "NAMELESS_SECONDS", -1)
+    with docker.open_client(layers.STEP_SECONDS) as client:
+        base = layers.base_image(stages, client, declared.room[0])
+        with layers.step(client, base.tag) as box:
+            left = box.commit(changes=[f'LABEL {layers.USED_LABEL}="qualify/never:named"'])
+        assert not left.tags
+        layers._bound(Stages(tmp_path, keep_free=0), client, keep=base.tag)
+        assert left.id not in [image["Id"] for image in client.api.images()]
+        assert client.images.get(base.tag)

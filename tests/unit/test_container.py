@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from qualify.container import ending, exchange
+from qualify.container import ending, exchange, isolation
+from qualify.images import PLAIN, Setting
 
 
 def frame(number: int, data: bytes) -> bytes:
@@ -63,3 +64,18 @@ def test_an_engine_that_drips_is_ended() -> None:
         finally:
             stop.set()
             thread.join()
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        (PLAIN, ["without network", "uid 1000 unless"]),
+        (Setting(name="n", network=True), ["with the engine's own network"]),
+        (Setting(name="u", user=4321), ["uid 4321, which has no name there, unless"]),
+        (Setting(name="r", user=0), ["uid 0 unless"]),
+        (Setting(name="o", read_only=True), ["its root read-only after the install"]),
+    ],
+)
+def test_a_record_says_what_the_walls_are(setting: Setting, says: list[str]) -> None:
+    words = "; ".join(isolation(setting))
+    assert all(part in words for part in says)

@@ -79,15 +79,15 @@ ROOM, BUILD = "[[room]]", "[build]"
             "room[0].packages[1]",
             "expected each one once, got python3, which is room[0].packages[0] too",
         ),
-        (BUILD, '"build==1.4.4"', '"-r /etc/passwd"', "build.tools[0]", "matching regex"),
-        (BUILD, '"build==1.4.4"', '"build"', "build.tools[0]", "matching regex"),
-        (BUILD, '"build==1.4.4"', '"build>=1.4.4"', "build.tools[0]", "matching regex"),
-        (BUILD, '"build==1.4.4"', '"build==1.*"', "build.tools[0]", "matching regex"),
+        (BUILD, '"auditwheel==6.4.2"', '"-r /etc/passwd"', "build.tools[0]", "matching regex"),
+        (BUILD, '"auditwheel==6.4.2"', '"build"', "build.tools[0]", "matching regex"),
+        (BUILD, '"auditwheel==6.4.2"', '"build>=1.4.4"', "build.tools[0]", "matching regex"),
+        (BUILD, '"auditwheel==6.4.2"', '"build==1.*"', "build.tools[0]", "matching regex"),
         (
             BUILD,
-            '"build==1.4.4"',
+            '"auditwheel==6.4.2"',
             '"Importlib_Metadata==8.0"',
-            "build.tools[1]",
+            "build.tools[2]",
             "expected each one once, got importlib-metadata, which is build.tools[0] too",
         ),
         (
@@ -125,6 +125,30 @@ def test_an_image_of_a_registry_by_digest(tmp_path: Path) -> None:
 def test_one_room_is_too_few(tmp_path: Path) -> None:
     path = tmp_path / "images.toml"
     text = OURS.read_text()
-    path.write_text(text[: text.rindex("[[room]]")])
+    path.write_text(text[: text.index("[[room]]", text.index("[[room]]") + 1)])
     with pytest.raises(InputError, match=r"room.*length >= 2"):
+        images.load(path)
+
+
+def test_a_room_is_named_by_image_and_setting() -> None:
+    declared = images.load(OURS)
+    assert images.named(declared, "debian12") == (declared.room[0], images.PLAIN)
+    image, setting = images.named(declared, "debian13+read-only")
+    assert image.name == "debian13" and setting.read_only and setting.user == 1000
+
+
+@pytest.mark.parametrize(
+    "name", ["debian9", "debian12+tired", "+root", "debian12+root+network", ""]
+)
+def test_a_room_that_is_not_declared_is_told_beside_those_that_are(name: str) -> None:
+    with pytest.raises(InputError, match="unknown room") as caught:
+        images.named(images.load(OURS), name)
+    assert "debian12" in caught.value.expected and "+read-only" in caught.value.expected
+
+
+@pytest.mark.parametrize("name", ["root", "plain"])
+def test_a_setting_is_declared_once(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "images.toml"
+    path.write_text(f'{OURS.read_text()}\n[[setting]]\nname = "{name}"\n')
+    with pytest.raises(InputError, match="expected each one once"):
         images.load(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qualify import matrix
+from qualify import images, matrix
 from qualify.errors import InputError
 from qualify.matrix import Cells, Gates, Layer, Policy, Waivers
 
@@ -233,6 +233,31 @@ def test_cells_that_contradict_themselves(tmp_path: Path, old: str, new: str, me
     path.write_text((MATRIX / "cells.toml").read_text().replace(old, new, 1))
     with pytest.raises(InputError, match=re.escape(f"{path}:{message}")):
         matrix.load(path, Cells)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('"emu-a0-py3.9" = ["debian12+root"]', "expected a cell, one of emu-a0-py3.10, "),
+        ('"emu-a0-py3.12" = ["debian13"]', "expected rooms beside the cell's own images"),
+        ('"emu-a0-py3.12" = ["a+b", "a+b"]', "expected each one once, got a+b"),
+        ('"emu-a0-py3.12" = ["a+b+c"]', "Expected `str` matching regex"),
+        ('"emu-a0-py3.12" = ["Debian 12"]', "Expected `str` matching regex"),
+    ],
+)
+def test_rooms_of_a_cell_that_cannot_be(tmp_path: Path, lines: str, message: str) -> None:
+    path = tmp_path / "cells.toml"
+    path.write_text((MATRIX / "cells.toml").read_text() + lines + "\n")
+    with pytest.raises(InputError, match=re.escape(message)):
+        matrix.load(path, Cells)
+
+
+def test_every_room_of_the_matrix_is_declared() -> None:
+    declared = images.load(MATRIX.parent / "containers" / "images.toml")
+    cells = matrix.load(MATRIX / "cells.toml", Cells)
+    rooms = [room for cell in cells.cells for room in cells.rooms_of(cell)]
+    assert all(images.named(declared, room) for room in rooms)
+    assert len(rooms) >= 20
 
 
 def test_there_is_a_cell_and_a_tier(tmp_path: Path) -> None:

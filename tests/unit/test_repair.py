@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from qualify.backend import Toolchain
 from qualify.errors import BuildError
 from qualify.repair import contents, repair
 
+HERE = Toolchain(text="this machine", python="3.11")
 C = "double cube(double x) { return x * x * x; }\n"
 METADATA = "Metadata-Version: 2.1\nName: small\nVersion: 1.0\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
@@ -36,7 +38,7 @@ def small_wheel(folder: Path, source: str, *flags: str) -> Path:
 def test_a_library_that_needs_little_gets_an_old_tag(tmp_path: Path) -> None:
     wheel = small_wheel(tmp_path, C)
     (tmp_path / "out").mkdir()
-    fixed = repair(wheel, tmp_path / "out", epoch=1767225600)
+    fixed = repair(wheel, tmp_path / "out", HERE)
     assert "manylinux_2_5_x86_64" in fixed.name and "linux_x86_64.whl" not in fixed.name[:30]
     assert contents(fixed)["small/lib/libsmall.so"] == contents(wheel)["small/lib/libsmall.so"]
 
@@ -46,7 +48,7 @@ def test_the_same_wheel_gives_the_same_bytes(tmp_path: Path) -> None:
     made = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        made.append(repair(wheel, tmp_path / name, epoch=1767225600).read_bytes())
+        made.append(repair(wheel, tmp_path / name, HERE).read_bytes())
     assert made[0] == made[1]
 
 
@@ -59,7 +61,7 @@ def test_a_library_of_this_machine_is_not_grafted(tmp_path: Path) -> None:
     wheel = small_wheel(tmp_path, source, str(owned), f"-Wl,-rpath,{tmp_path}")
     (tmp_path / "out").mkdir()
     with pytest.raises(BuildError, match=r"changed its contents.*libsmall.so.*Link what was"):
-        repair(wheel, tmp_path / "out", epoch=1767225600)
+        repair(wheel, tmp_path / "out", HERE)
 
 
 def test_what_is_no_wheel_is_an_error(tmp_path: Path) -> None:
@@ -67,6 +69,6 @@ def test_what_is_no_wheel_is_an_error(tmp_path: Path) -> None:
     wheel.write_bytes(b"no zip")
     (tmp_path / "out").mkdir()
     with pytest.raises(BuildError, match="auditwheel could not repair"):
-        repair(wheel, tmp_path / "out", epoch=1767225600)
+        repair(wheel, tmp_path / "out", HERE)
     with pytest.raises(BuildError, match="is not a wheel"):
         contents(wheel)

@@ -268,7 +268,7 @@ def _find() -> dict[str, Overload]:
         operator = getattr(packet, schema.overload_name or "default")
         keywords = {"rounding_mode": "floor"} if "mode" in schema.overload_name else {}
         if base in ("aten::gelu", "aten::gelu_"):
-            keywords["approximate"] = "tanh"  # the device has no erf
+            keywords["approximate"] = "tanh"  # the one that is implemented
         found[name] = Overload(name, operator, outputs, _maker(name, schema), keywords)
     return dict(sorted(found.items()))
 

@@ -1,0 +1,106 @@
+"""Two builds of a real package in two surroundings: whatever leaks into the bytes is found."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import toy_packages
+from engines import engine_or_skip
+
+from qualify import build, cibuildwheel
+from qualify.build import PACKAGES
+from qualify.engine import Engine
+from qualify.images import Declaration
+from qualify.interpreter import find
+from qualify.rebuild import Rebuilt, rebuild_one
+from qualify.stage import Stages
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]  # images are made on the way
+PACKAGE = PACKAGES[0]
+TREE = Path(__file__).parents[2]
+
+LEAKS = {
+    "folder": "${CMAKE_SOURCE_DIR}",
+    "time": "$(date +%s%N)",
+    "umask": "$(umask)",
+    "locale": "$LC_ALL",
+    "time-zone": "$(date +%Z)",
+    "home": "$HOME",
+    "jobs": "$CMAKE_BUILD_PARALLEL_LEVEL",
+    "compiler-cache": "$CCACHE_BASEDIR",
+}
+CONTAINER_LEAKS = {"user": "$(id -u)", "host": "$(hostname)"}
+GOOD = {"epoch": "$SOURCE_DATE_EPOCH", "date": "$(date -u -d @0)"}
+
+
+@pytest.fixture(scope="session", params=["docker", "sandbox"])
+def maker(request: pytest.FixtureRequest) -> Engine:
+    return engine_or_skip(request.param)
+
+
+def written(tree: Path, leaks: dict[str, str]) -> Path:
+    """A package with a file for each leak: its name to the shell's word that is put into it."""
+    toy_packages.write(tree)
+    with (tree / "driver_shim/CMakeLists.txt").open("a") as file:
+        for name, word in leaks.items():
+            put = f'file(WRITE "${{CMAKE_BINARY_DIR}}/{name}.txt" "{word}")'
+            if "${CMAKE_" not in word:
+                run = f"""sh -c [=[printf %s "{word}" > {name}.txt]=]"""
+                put = f'execute_process(COMMAND {run} WORKING_DIRECTORY "${{CMAKE_BINARY_DIR}}")'
+            where = f'"${{CMAKE_BINARY_DIR}}/{name}.txt" DESTINATION emu_driver_shim'
+            file.write(f"{put}\ninstall(FILES {where})\n")
+    return tree
+
+
+def rebuilt(
+    stages: Stages, maker: Engine, declared: Declaration, tmp_path: Path, leaks: dict[str, str]
+) -> Rebuilt:
+    tree = written(tmp_path / "tree", leaks)
+    tools = build.toolchain(stages, maker, declared.build)
+    fresh = Stages(tmp_path / "cache", keep_free=0)
+    first = build.build_wheel(fresh, tree, PACKAGE, tools, find(), None)
+    return rebuild_one(fresh, tree, PACKAGE, tools, find(), None, first)
+
+
+def docker_left(engine: Engine) -> list[str]:
+    with engine.open_client() as client:
+        found = client.containers.list(all=True, filters={"name": "cibuildwheel-"})
+        return [container.name for container in found]
+
+
+@pytest.mark.skipif(find_spec("cibuildwheel") is None, reason="needs the extra cibuildwheel")
+@pytest.mark.parametrize("leaks", [{}, {"compiler-cache": LEAKS["compiler-cache"]}])
+def test_the_published_build_is_compared_too(
+    stages: Stages, docker: Engine, declared: Declaration, tmp_path: Path, leaks: dict[str, str]
+) -> None:
+    tree = written(tmp_path / "tree", leaks)
+    (tree / "containers").mkdir()
+    shutil.copy(TREE / cibuildwheel.CONFIGURATION, tree / "containers")
+    tools = build.toolchain(stages, docker, declared.build)
+    fresh = Stages(tmp_path / "cache", keep_free=0)
+    first = build.build_wheel(fresh, tree, PACKAGE, tools, find(), None)
+    found = cibuildwheel.publish_one(fresh, tree, PACKAGE, tools, None, first)
+    told = {Path(each.member).stem for each in found.differences}
+    assert told == ({*leaks, "RECORD"} if leaks else set())
+    assert not docker_left(docker), "cibuildwheel's container is removed"
+
+
+def test_each_thing_that_leaks_into_the_bytes_is_found(
+    stages: Stages, maker: Engine, declared: Declaration, tmp_path: Path
+) -> None:
+    leaks = LEAKS | (CONTAINER_LEAKS if maker.has_images else {})
+    found = rebuilt(stages, maker, declared, tmp_path, leaks | GOOD)
+    assert found.sha256 != found.again
+    told = {Path(each.member).stem for each in found.differences}
+    assert told == {*leaks, "RECORD"}
+
+
+def test_what_does_not_leak_is_the_same(
+    stages: Stages, maker: Engine, declared: Declaration, tmp_path: Path
+) -> None:
+    found = rebuilt(stages, maker, declared, tmp_path, GOOD)
+    assert found.differences == () and found.sha256 == found.again
+    assert not list((tmp_path / "cache/build").rglob("*.cpp")), "what was built from is removed"
