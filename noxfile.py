@@ -132,4 +132,5 @@ def lint(session: nox.Session) -> None:
     call(session, "ruff", "format", "--check", ".")
     call(session, "ruff", "check", ".")
     call(session, "mypy")
-    call(session, "mypy", "noxfile.py", "bench", "tests/gates", "tests/integration/gates")
+    tests = ("tests/gates", "tests/integration/gates", "tests/integration/broken_wheels")
+    call(session, "mypy", "noxfile.py", "bench", *tests)

@@ -1,0 +1,83 @@
+"""Facts of WHEEL, METADATA and entry_points.txt: fields with the lines that they stand on."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+
+class Field(msgspec.Struct, frozen=True):
+    line: int
+    name: str
+    """In lower case: the standards compare names without regard to it."""
+    value: str
+
+
+class Fields(msgspec.Struct, frozen=True):
+    fields: tuple[Field, ...]
+    malformed: tuple[tuple[int, str], ...]
+
+    def all(self, name: str) -> list[Field]:
+        return [field for field in self.fields if field.name == name]
+
+    def first(self, name: str) -> Field | None:
+        return next(iter(self.all(name)), None)
+
+    def value(self, name: str) -> str:
+        found = self.first(name)
+        return found.value if found else ""
+
+
+def read(text: str) -> Fields:
+    """`Name: value` lines up to the first empty one, continuation lines joined."""
+    fields: list[Field] = []
+    malformed: list[tuple[int, str]] = []
+    for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+        if not line:
+            break
+        if line[0] in " \t":
+            if fields:
+                last = fields.pop()
+                fields.append(Field(last.line, last.name, f"{last.value}\n{line.strip()}"))
+            else:
+                malformed.append((number, line[:200]))
+            continue
+        name, colon, value = line.partition(":")
+        if not colon or not re.fullmatch(r"[\x21-\x39\x3b-\x7e]+", name):
+            malformed.append((number, line[:200]))
+            continue
+        fields.append(Field(number, name.lower(), value.strip()))
+    return Fields(tuple(fields), tuple(malformed))
+
+
+class EntryPoint(msgspec.Struct, frozen=True):
+    line: int
+    group: str
+    name: str
+    module: str
+
+
+class EntryPoints(msgspec.Struct, frozen=True):
+    points: tuple[EntryPoint, ...]
+    malformed: tuple[tuple[int, str], ...]
+
+
+_POINT = re.compile(r"([^=]+?)\s*=\s*([\w.]+)\s*(?::\s*[\w.]+)?\s*(?:\[.*\])?")
+
+
+def read_entry_points(text: str) -> EntryPoints:
+    points: list[EntryPoint] = []
+    malformed: list[tuple[int, str]] = []
+    group = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line[0] in "#;":
+            continue
+        if header := re.fullmatch(r"\[(.+)\]", line):
+            group = header[1].strip()
+        elif group and (point := _POINT.fullmatch(line)):
+            points.append(EntryPoint(number, group, point[1], point[2]))
+        else:
+            malformed.append((number, line[:200]))
+    return EntryPoints(tuple(points), tuple(malformed))

@@ -1,0 +1,210 @@
+"""All facts of one wheel. What is past the limits, or cannot be read, stays unread and is named."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap
+import stat
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from qualify.audit import archive, elf, fields, record
+from qualify.audit.archive import Archive, Content, Flaw, Limits, Member
+from qualify.audit.build_paths import Paths
+from qualify.audit.policy import Audit
+
+
+class Binary(msgspec.Struct, frozen=True):
+    """An ELF member: its facts, or where and how it is damaged; and paths of the build in it."""
+
+    elf: elf.Elf | None
+    damage: tuple[int, str] | None
+    build_path: tuple[int, str] | None
+    build_paths: int
+
+
+class Wheel(msgspec.Struct, frozen=True, kw_only=True):
+    """Of several members of one name, those by name are the last: what zipfile would take."""
+
+    name: str
+    archive: Archive
+    contents: dict[int, Content]
+    """By `Member.entry`."""
+    unread: tuple[Flaw, ...]
+    binaries: dict[str, Binary]
+    texts: dict[str, str | None]
+    """Of a dist-info folder, what could be read; None for what is not UTF-8."""
+    digests: dict[tuple[str, str], str]
+    """Member and algorithm, where RECORD names another than SHA-256."""
+
+    files: tuple[str, ...]
+    """Names of the members that are no folders, each once."""
+    dist_infos: tuple[str, ...]
+
+    def dist_info(self, name: str) -> str:
+        """The member `name` of the dist-info folder, if there is one folder and it has it."""
+        member = f"{self.dist_infos[0]}/{name}" if len(self.dist_infos) == 1 else ""
+        return member if member in self.files else ""
+
+    def text(self, name: str) -> str | None:
+        return self.texts.get(self.dist_info(name))
+
+
+TEXTS = ("WHEEL", "METADATA", "RECORD", "entry_points.txt")
+FOLDER_TEXTS = tuple(f".dist-info/{name}" for name in TEXTS)
+STRONG = ("sha384", "sha512")
+
+
+def read(path: Path, audit: Audit) -> Wheel:
+    """Raises OSError where the file itself can't be read, and nothing else."""
+    with path.open("rb") as file:
+        facts = archive.read(file, audit.limits)
+        contents: dict[int, Content] = {}
+        binaries: dict[str, Binary] = {}
+        texts: dict[str, str | None] = {}
+        unread: list[Flaw] = []
+        total = 0
+        for member in facts.members:
+            if member.is_folder or not _is_plain(member):
+                continue
+            total += member.size
+            refused = _refused(member, total, audit.limits)
+            if refused is None:
+                refused = _take(file, member, audit, contents, binaries, texts)
+            if refused is not None:
+                unread.append(refused)
+                if total > audit.limits.unpacked_bytes:
+                    break
+        files = tuple(dict.fromkeys(m.name for m in facts.members if not m.is_folder))
+        tops = {name.partition("/")[0] for name in files if "/" in name}
+        found = Wheel(
+            name=path.name,
+            files=files,
+            dist_infos=tuple(sorted(top for top in tops if top.endswith(".dist-info"))),
+            archive=facts,
+            contents=contents,
+            unread=tuple(unread),
+            binaries=binaries,
+            texts=texts,
+            digests={},
+        )
+        return msgspec.structs.replace(found, digests=_other_digests(file, found))
+
+
+def _is_plain(member: Member) -> bool:
+    """Whether there are bytes to read; what is no plain file is a finding of the archive."""
+    kind = stat.S_IFMT(member.mode)
+    readable = member.method in (archive.STORED, archive.DEFLATED)
+    return (
+        member.header is not None
+        and readable
+        and not member.flags & archive.ENCRYPTED
+        and kind in (0, stat.S_IFREG)
+    )
+
+
+def _refused(member: Member, total: int, limits: Limits) -> Flaw | None:
+    got = ""
+    if total > limits.unpacked_bytes:
+        got = f"{total} bytes so far, of at most {limits.unpacked_bytes}"
+    elif member.size > limits.ratio_above and member.size > limits.ratio * member.packed:
+        got = f"{member.size} bytes from {member.packed}"
+    elif member.name.endswith(FOLDER_TEXTS) and member.size > limits.text_bytes:
+        got = f"{member.size} bytes of text"
+    return Flaw("zip-bomb", member.name, member.entry, got) if got else None
+
+
+def _take(
+    file: BinaryIO,
+    member: Member,
+    audit: Audit,
+    contents: dict[int, Content],
+    binaries: dict[str, Binary],
+    texts: dict[str, str | None],
+) -> Flaw | None:
+    assert member.header is not None
+    folder, _, name = member.name.partition("/")
+    sink = _Sorter(audit.build_folders)
+    with sink:
+        done = archive.unpack(file, member, member.header, sink)
+        if isinstance(done, Flaw):
+            return done
+        contents[member.entry] = done
+        if sink.is_elf and done.size == member.size:
+            binaries[member.name] = sink.binary()
+        elif folder.endswith(".dist-info") and name in TEXTS:
+            file.seek(0)
+            kept = io.BytesIO()
+            archive.unpack(file, member, member.header, kept)
+            try:
+                texts[member.name] = kept.getvalue().decode("utf-8")
+            except UnicodeDecodeError:
+                texts[member.name] = None
+    return None
+
+
+class _Sorter:
+    """Lets bytes pass, but for those of an ELF file, which go to a file without a name."""
+
+    def __init__(self, folders: tuple[str, ...]) -> None:
+        self._folders = folders
+        self._closing = contextlib.ExitStack()
+        self._file: BinaryIO | None = None
+        self._paths: Paths | None = None
+        self._begun = False
+        self.is_elf = False
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    def write(self, data: bytes) -> None:
+        if not self._begun and data:
+            self._begun = True
+            self.is_elf = data[:4] == elf.MAGIC
+            if self.is_elf:
+                unnamed = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with the others
+                self._file = self._closing.enter_context(unnamed)
+                self._paths = Paths(self._folders, self._file)
+        if self._paths is not None:
+            self._paths.write(data)
+
+    def binary(self) -> Binary:
+        assert self._file is not None and self._paths is not None
+        facts, damage = None, None
+        with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            try:
+                facts = elf.read(data)
+            except elf.Damaged as error:
+                damage = (error.offset, error.got)
+        return Binary(facts, damage, self._paths.found, self._paths.count)
+
+
+def _other_digests(file: BinaryIO, wheel: Wheel) -> dict[tuple[str, str], str]:
+    text = wheel.text("RECORD")
+    if text is None:
+        return {}
+    wanted = {row.path: row.algorithm for row in record.read(text).rows if row.algorithm in STRONG}
+    found: dict[tuple[str, str], str] = {}
+    for member in wheel.archive.members:
+        algorithm = wanted.get(member.name)
+        if algorithm is None or member.entry not in wheel.contents or member.header is None:
+            continue
+        done = archive.unpack(file, member, member.header, _Nowhere(), algorithm)
+        if isinstance(done, Content):
+            found[member.name, algorithm] = done.digest
+    return found
+
+
+class _Nowhere:
+    def write(self, data: bytes) -> None: ...
+
+
+def metadata(wheel: Wheel) -> fields.Fields:
+    """Of METADATA; empty where there is none that can be read."""
+    return fields.read(wheel.text("METADATA") or "")

@@ -1,0 +1,207 @@
+"""Defects of compiled code. Made by gcc where its linker makes them, else with patched bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broken_wheels.compiler import (
+    ADD,
+    CALLS,
+    PROGRAM,
+    calling,
+    library,
+    program,
+    put,
+    reflagged,
+    stub,
+    without,
+)
+from broken_wheels.defect import Defect, changed
+from broken_wheels.good import FOLDER, Wheel, compiled, platform
+
+STACK, LOAD, EXECUTE, WRITE = 0x6474E551, 1, 1, 2
+AARCH64, X86_64 = 183, 62
+MACHINE_AT = 18
+GHOST = "libghost.so.1"
+TORCH = "libtorch.so"
+TEXTREL = """
+__asm__(".text\\n.globl table\\ntable: .quad target\\n.globl target\\ntarget: ret\\n");
+"""
+PATH = 'const char *path(void) { return "%s"; }\n'
+
+
+def of(make: Callable[[], bytes], place: str = "small/_native.so") -> Callable[[], Wheel]:
+    return lambda: compiled(make(), place)
+
+
+def searching(path: str, place: str = "small/_native.so") -> Callable[[], Wheel]:
+    return of(lambda: library(ADD, f"-Wl,-rpath,{path}"), place)
+
+
+def old_searching(path: str) -> Callable[[], Wheel]:
+    return of(lambda: library(ADD, "-Wl,--disable-new-dtags", f"-Wl,-rpath,{path}"))
+
+
+def beside(*places: tuple[str, bytes]) -> Callable[[], Wheel]:
+    """A wheel with several libraries."""
+    wheel = compiled(places[0][1], places[0][0])
+    wheel.entries.update(places)
+    return lambda: wheel
+
+
+def tagged(tag: str, place: str = "small/_native.so") -> Callable[[], Wheel]:
+    return changed(lambda wheel: platform(wheel, tag), of(library, place))
+
+
+def pure_with_code(wheel: Wheel) -> None:
+    wheel.swap("WHEEL", "Purelib: false", "Purelib: true")
+
+
+def for_any(wheel: Wheel) -> None:
+    platform(wheel, "py3-none-any")
+    pure_with_code(wheel)
+
+
+def tool(mode: int, place: str = "small/bin/tool") -> Callable[[], Wheel]:
+    return changed(lambda wheel: wheel.modes.update({place: mode}), of(program, place))
+
+
+def unlicensed(wheel: Wheel) -> None:
+    wheel.swap("METADATA", "License-File: LICENSE\n", "")
+    del wheel.entries[f"{FOLDER}/licenses/LICENSE"]
+
+
+def requiring_torch(wheel: Wheel) -> None:
+    wheel.swap("METADATA", "Requires-Dist: packaging>=24", "Requires-Dist: torch")
+
+
+def needing_version(version: str) -> Callable[[], Wheel]:
+    host = stub("libc.so.6", "ghost", version)
+    return of(lambda: calling(host, "libhost.so", "-nostdlib"))
+
+
+EXTENSION = "small/_native.cpython-311-x86_64-linux-gnu.so"
+CP311 = "cp311-cp311-manylinux_2_28_x86_64"
+GOOD = of(library)
+NEEDS_GHOST = of(lambda: calling(stub(GHOST), GHOST))
+NEEDS_TORCH = of(lambda: calling(stub(TORCH), TORCH))
+
+SEARCH = [
+    Defect("runpath-absolute", searching("/opt/builder/lib"), searching("$ORIGIN")),
+    Defect("runpath-absolute", old_searching("/opt/lib"), old_searching("$ORIGIN"), case="rpath"),
+    Defect("runpath-empty", searching("$ORIGIN:"), searching("$ORIGIN:$ORIGIN/lib")),
+    Defect(
+        "runpath-empty",
+        searching(":$ORIGIN"),
+        of(lambda: library(ADD, "-Wl,-rpath,none").replace(b"\0none\0", bytes(6))),
+        case="first",
+    ),
+    Defect("runpath-relative", searching("lib"), searching("$ORIGIN/lib")),
+    Defect("runpath-outside", searching("$ORIGIN/../../lib"), searching("$ORIGIN/../other/lib")),
+    Defect(
+        "runpath-outside",
+        searching("$ORIGIN/../..", "small-1.0.data/platlib/small/a.so"),
+        searching("$ORIGIN/..", "small-1.0.data/platlib/small/a.so"),
+        case="data",
+    ),
+    Defect(
+        "needed-missing",
+        NEEDS_GHOST,
+        beside(
+            ("small/_native.so", calling(stub(GHOST), GHOST)), ("small/lib/" + GHOST, stub(GHOST))
+        ),
+    ),
+    Defect("needed-undeclared", NEEDS_TORCH, changed(requiring_torch, NEEDS_TORCH)),
+    Defect(
+        "needed-path",
+        beside(("small/_native.so", calling(stub(""), "./libghost.so")), ("libghost.so", stub(""))),
+        beside(
+            ("small/_native.so", calling(stub("libghost.so"), "./libghost.so")),
+            ("libghost.so", stub("libghost.so")),
+        ),
+    ),
+    Defect(
+        "needed-python", of(lambda: calling(stub("libpython3.11.so.1.0"), "libpython.so")), GOOD
+    ),
+]
+LOADING = [
+    Defect("elf-damaged", of(lambda: library()[:3000]), GOOD),
+    Defect("elf-damaged", of(lambda: library()[:40]), GOOD, case="header"),
+    Defect("elf-machine", of(lambda: put(library(), MACHINE_AT, "<H", AARCH64)), GOOD),
+    Defect("execstack", of(lambda: library(ADD, "-Wl,-z,execstack")), GOOD),
+    Defect("execstack", of(lambda: without(STACK)), GOOD, case="header-missing"),
+    Defect("text-relocations", of(lambda: library(TEXTREL, "-Wl,-z,notext")), GOOD),
+    Defect(
+        "writable-code",
+        of(lambda: reflagged(LOAD, lambda flags: flags | WRITE | EXECUTE)),
+        of(lambda: reflagged(LOAD, lambda flags: flags)),
+    ),
+    Defect(
+        "interpreter-path",
+        changed(
+            lambda wheel: wheel.modes.update({"small/tool": 0o100755}),
+            of(
+                lambda: program(PROGRAM, "-Wl,--dynamic-linker=/nix/store/glibc/lib/ld.so"),
+                "small/tool",
+            ),
+        ),
+        tool(0o100755),
+    ),
+    Defect("isa-level", of(lambda: library(ADD, "-Wl,-z,x86-64-v3")), GOOD),
+    Defect("tag-too-old", needing_version("GLIBC_2.99"), needing_version("GLIBC_2.28")),
+    Defect("tag-too-old", needing_version("GLIBC_ABI_DT_RELR"), case="relr"),
+    Defect(
+        "undefined-symbol",
+        of(lambda: library(CALLS)),
+        of(lambda: library(CALLS + "int ghost(void) { return 2; }\n")),
+    ),
+]
+WHOLE = [
+    Defect("tag-any-binary", changed(for_any, GOOD), GOOD),
+    Defect("wheel-purelib-binary", changed(pure_with_code, GOOD), GOOD),
+    Defect(
+        "extension-suffix",
+        tagged("cp312-cp312-manylinux_2_28_x86_64", EXTENSION),
+        tagged(CP311, EXTENSION),
+    ),
+    Defect(
+        "extension-suffix",
+        tagged("cp311-abi3-manylinux_2_28_x86_64", EXTENSION),
+        tagged("cp311-abi3-manylinux_2_28_x86_64", "small/_native.abi3.so"),
+        case="abi3",
+    ),
+    Defect("mode-lost", tool(0o100644), tool(0o100755)),
+    Defect(
+        "mode-lost",
+        tool(0o100644, "small-1.0.data/data/bin/tool"),
+        tool(0o100644, "small-1.0.data/scripts/tool"),
+        case="data",
+    ),
+    Defect(
+        "licence-none",
+        changed(unlicensed, of(lambda: stub(GHOST), "small.libs/" + GHOST)),
+        of(lambda: stub(GHOST), "small.libs/" + GHOST),
+    ),
+    Defect(
+        "two-openmp",
+        beside(
+            ("small.libs/libgomp-a1.so.1", stub("libgomp.so.1")),
+            ("small.libs/libiomp5.so", stub("libiomp5.so")),
+        ),
+        beside(
+            ("small.libs/libgomp-a1.so.1", stub("libgomp.so.1")),
+            ("small.libs/libompt.so", stub("libompt.so")),
+        ),
+    ),
+    Defect(
+        "library-twice",
+        beside(("small/a/" + GHOST, stub(GHOST)), ("small/b/" + GHOST, stub(GHOST, "other"))),
+        beside(("small/a/" + GHOST, stub(GHOST)), ("small/b/" + GHOST, stub(GHOST))),
+    ),
+    Defect(
+        "build-path",
+        of(lambda: library(PATH % "/home/builder/small/source.c")),
+        of(lambda: library(PATH % "/usr/include/small/source.h")),
+    ),
+]
+DEFECTS = [*SEARCH, *LOADING, *WHOLE]
