@@ -24,7 +24,9 @@ import typer
 from rich.console import Console
 
 from qualify import ask, doctor, evidence, index, pipeline, show
+from qualify.audit import report, words
 from qualify.errors import HostError, InputError, QualifyError, host_errors
+from qualify.matrix import Policy, load
 from qualify.progress import Teller
 from qualify.stage import Stages, cache_root
 from qualify.verdict import decide as decide_verdict
@@ -208,6 +210,52 @@ def show_file(
 def schema() -> None:
     """Print the JSON Schema of a record."""
     print(json.dumps(evidence.schema(), indent=2))
+
+
+def _explain(id: str | None) -> None:
+    if id:
+        sys.stdout.write(words.explain(id))
+        raise typer.Exit
+
+
+@app.command()
+def audit(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="wheels", exists=True, dir_okay=False, readable=True
+        ),
+    ],
+    tree: Tree = Path(),
+    as_json: Json = False,
+    as_sarif: Annotated[bool, typer.Option("--sarif", help="print SARIF 2.1.0")] = False,
+    explained: Annotated[
+        str | None,
+        typer.Option(
+            "--explain", metavar="ID", callback=_explain, is_eager=True, help="what a finding means"
+        ),
+    ] = None,
+) -> None:
+    """Judge the bytes of wheels by matrix/policy.toml; nothing is installed or run.
+
+    Exit status 1 for findings, 2 for a file that is not there.
+    """
+    policy = load(tree / "matrix" / "policy.toml", Policy).audit
+    if policy is None:
+        raise InputError(
+            f"{tree / 'matrix' / 'policy.toml'}", expected="a table `audit`", got="none"
+        )
+    reports = []
+    for path in files:
+        with host_errors(f"cannot read {path}"):
+            reports.append(report.audit(path, policy))
+    if as_sarif:
+        _print_json(words.sarif(reports))
+    elif as_json:
+        _print_json(reports)
+    else:
+        out.print(words.render(reports))
+    raise typer.Exit(1 if any(each.findings for each in reports) else 0)
 
 
 @app.command("doctor")
