@@ -39,7 +39,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Of unpacked to packed bytes of a member over `ratio_above` bytes."""
     ratio_above: int
     text_bytes: int
-    """Of a file of the dist-info folder."""
+    """Of a file of the dist-info folder, and of the archive's directory."""
 
 
 class Flaw(msgspec.Struct, frozen=True):
@@ -127,6 +127,8 @@ def read(file: BinaryIO, limits: Limits) -> Archive:
         if directory < 0 or directory < offset:
             got = f"a directory of {length} bytes at {offset} that ends at {end}"
             raise _Broken("zip-unreadable", end, got)
+        if length > limits.text_bytes:
+            raise _Broken("zip-bomb", directory, f"a directory of {length} bytes")
         shift = directory - offset
         for member in _entries(_at(file, directory, length), directory, shift, limits, count):
             local = _header(file, member, directory)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 MAGIC = b"\x7fELF"
-MOST_SYMBOLS = 1 << 24
+MOST_SYMBOLS = 1 << 22
 MACHINES = {3: "i686", 21: "ppc64", 22: "s390x", 40: "armv7l", 62: "x86_64", 183: "aarch64"}
 MACHINES |= {243: "riscv64", 258: "loongarch64"}
 """Those of hosts. Code for another, an accelerator or a virtual machine, is data to a loader."""
@@ -98,10 +98,9 @@ class _Reader:
         self.order = "<" if data[5] == 1 else ">"
 
     def unpack(self, form: str, offset: int) -> tuple[int, ...]:
-        try:
-            return struct.unpack_from(self.order + form, self.data, offset)
-        except struct.error as error:
-            raise Damaged(offset, "it points past the end of the file") from error
+        if offset + struct.calcsize(self.order + form) > len(self.data):
+            raise Damaged(offset, "it points past the end of the file")
+        return struct.unpack_from(self.order + form, self.data, offset)
 
     def slice(self, offset: int, length: int) -> bytes:
         if offset + length > len(self.data):

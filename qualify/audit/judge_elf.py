@@ -47,15 +47,16 @@ def judge(wheel: Wheel, audit: Audit) -> Iterator[Finding]:
         yield from _findings(wheel, member, said)
     names = {posixpath.basename(m) for m in good} | {e.soname for e in good.values()}
     suffixes = {found[1] + found[2] for m in good if (found := SUFFIX.search(m)) and found[1]}
-    pure, required = _is_pure(wheel), _required(wheel)
+    required = _required(wheel)
     for member, facts in good.items():
         yield from _findings(wheel, member, _search(member, facts))
         yield from _findings(wheel, member, _segments(facts, audit))
-        yield from _findings(wheel, member, _tagged(member, facts, tags, promise, suffixes, pure))
+        yield from _findings(wheel, member, _tagged(member, facts, tags, promise, suffixes))
         yield from _findings(wheel, member, _needed(facts, names, promise, audit, required))
         yield from _findings(wheel, member, _versions(facts, names, promise))
     for member, said in _symbols(good, promise):
         yield from _findings(wheel, member, said)
+    yield from _pure(wheel, good, promise)
     yield from _copies(wheel, good)
 
 
@@ -111,15 +112,10 @@ def _tagged(
     tags: frozenset[Tag],
     promise: Promise,
     suffixes: set[str],
-    pure: bool,
 ) -> Said:
-    if promise.any:
-        yield "tag-any-binary", 0, facts.machine
-    elif promise.architectures and not _runs_on(facts.machine, promise.architectures):
+    if promise.architectures and not _runs_on(facts.machine, promise.architectures):
         got = f"{facts.machine}, the tag is for {', '.join(sorted(promise.architectures))}"
         yield "elf-machine", 0, got
-    elif tags and ".data/" not in member and pure:
-        yield "wheel-purelib-binary", 0, facts.machine
     suffix = SUFFIX.search(member)
     if not suffix or not suffix[1]:
         return
@@ -139,9 +135,15 @@ def _short(tags: frozenset[Tag]) -> str:
     return ", ".join(sorted({f"{tag.interpreter}-{tag.abi}" for tag in tags}))
 
 
-def _is_pure(wheel: Wheel) -> bool:
-    found = fields.read(wheel.text("WHEEL") or "")
-    return found.value("root-is-purelib").lower() == "true"
+def _pure(wheel: Wheel, good: dict[str, Elf], promise: Promise) -> Iterator[Finding]:
+    """Once for a wheel that says it is for any platform, or of pure Python."""
+    pure = fields.read(wheel.text("WHEEL") or "").value("root-is-purelib").lower() == "true"
+    inside = [member for member in good if promise.any or ".data/" not in member]
+    if inside and (promise.any or pure):
+        id = "tag-any-binary" if promise.any else "wheel-purelib-binary"
+        more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
+        got = f"for {good[inside[0]].machine}{more}"
+        yield Finding(id=id, wheel=wheel.name, member=inside[0], offset=0, got=got)
 
 
 def _needed(

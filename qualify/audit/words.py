@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -96,7 +97,7 @@ def _result(report: Report, finding: Finding, rule: int) -> dict[str, Any]:
     where = " ".join(filter(None, (finding.member, finding.place)))
     text = f"{kind.wrong}: {finding.got}" + (f" ({where})" if where else "")
     location: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": {"uri": Path(report.path).as_posix()}}
+        "physicalLocation": {"artifactLocation": {"uri": quote(Path(report.path).as_posix())}}
     }
     if finding.member:
         name = {"fullyQualifiedName": f"{finding.wheel}/{finding.member}", "kind": "resource"}

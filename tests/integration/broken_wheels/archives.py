@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from broken_wheels.defect import Defect, changed, limited
-from broken_wheels.good import Wheel, entry, local, patch, pure, row
+from broken_wheels.good import Wheel, directory, entry, local, patch, pure, row
 
 DATA = "small/data.txt"
 
@@ -42,10 +42,6 @@ def both(name: str, at_local: int, at_entry: int, new: bytes) -> Callable[[bytes
 
 def end(data: bytes) -> int:
     return data.rindex(b"PK\x05\x06")
-
-
-def directory(data: bytes) -> int:
-    return int(struct.unpack_from("<L", data, end(data) + 16)[0])
 
 
 def wide(data: bytes, *, points_right: bool = True) -> bytes:
@@ -218,6 +214,12 @@ DEFECTS = [
         changed(lambda wheel: wheel.entries.popitem()),
         policy=limited(members=6),
         case="members",
+    ),
+    Defect(
+        "zip-bomb",
+        changed(lambda w: w.entries.update({f"small/{n}.txt": b"" for n in range(40)})),
+        policy=limited(text_bytes=2_000),
+        case="directory",
     ),
     Defect(
         "zip-bomb",

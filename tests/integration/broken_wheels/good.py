@@ -113,10 +113,15 @@ def platform(wheel: Wheel, tag: str) -> None:
     wheel.name = f"small-1.0-{tag}.whl"
 
 
+def directory(data: bytes) -> int:
+    """Where the directory begins."""
+    end = data.rindex(b"PK\x05\x06")
+    return int(struct.unpack_from("<L", data, end + 16)[0])
+
+
 def entry(data: bytes, name: str) -> int:
     """Where the directory entry of a member begins."""
-    end = data.rindex(b"PK\x05\x06")
-    at = int(struct.unpack_from("<L", data, end + 16)[0])
+    at = directory(data)
     while data[at : at + 4] == b"PK\x01\x02":
         named, extra, comment = struct.unpack_from("<3H", data, at + 28)
         if data[at + 46 : at + 46 + named].decode() == name:
