@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol
 
 import msgspec
 
-CHUNK = 1 << 20
+CHUNK = 1 << 19
 END, END64, LOCATOR64 = b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"
 ENTRY, LOCAL = b"PK\x01\x02", b"PK\x03\x04"
 END_SIZE, END64_SIZE, LOCATOR64_SIZE, ENTRY_SIZE, LOCAL_SIZE = 22, 56, 20, 46, 30

@@ -1,39 +1,41 @@
-"""Finds paths of source files under folders where builds run, while bytes pass by."""
+"""Finds paths of source files under folders where builds run."""
 
 from __future__ import annotations
 
+import functools
+import mmap
 import re
 
-from qualify.audit.archive import Sink
+import msgspec
+
+LONGEST = 4096
+"""PATH_MAX of Linux."""
 
 
-class Paths:
-    """A sink in front of another. `found` is the first path and its offset, `count` how many."""
+class Paths(msgspec.Struct, frozen=True):
+    first: str
+    offset: int
+    count: int
 
-    OVERLAP = 512
 
-    def __init__(self, prefixes: tuple[str, ...], sink: Sink) -> None:
-        words = b"|".join(re.escape(prefix.strip("/").encode()) for prefix in prefixes)
-        self._near = re.compile(rb"/(?:" + words + rb")/")
-        self._path = re.compile(
-            rb"(?<![\w.$@%~/-])/(?:" + words + rb")/[\w.+@~-]+/[\w./+@~-]{1,300}"
-            rb"\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|rs|f|f90|F|S|s|o|a|py|pyx|go|y|l)(?![\w.])"
-        )
-        self._sink = sink
-        self._tail = b""
-        self._at = 0
-        self.found: tuple[int, str] | None = None
-        self.count = 0
+def find(data: bytes | mmap.mmap, folders: tuple[str, ...]) -> Paths | None:
+    near, path = _patterns(folders)
+    first: tuple[str, int] | None = None
+    count = 0
+    for begin in near.finditer(data):
+        if hit := path.match(data, begin.start(), begin.start() + LONGEST):
+            count += 1
+            first = first or (hit[0].decode("ascii", "backslashreplace"), hit.start())
+    return Paths(*first, count) if first else None
 
-    def write(self, data: bytes) -> None:
-        self._sink.write(data)
-        window = self._tail + data
-        for near in self._near.finditer(window):
-            hit = self._path.match(window, near.start())
-            if hit and hit.end() > len(self._tail):
-                self.count += 1
-                if self.found is None:
-                    place = self._at - len(self._tail) + hit.start()
-                    self.found = (place, hit[0].decode("ascii", "backslashreplace"))
-        self._at += len(data)
-        self._tail = window[-self.OVERLAP :]
+
+@functools.cache
+def _patterns(folders: tuple[str, ...]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """One that is quick over many bytes, and one that is exact where the first matched."""
+    words = b"|".join(re.escape(folder.strip("/").encode()) for folder in folders)
+    near = re.compile(rb"/(?:" + words + rb")/")
+    path = re.compile(
+        rb"(?<![\w.$@%~/-])/(?:" + words + rb")/[\w.+@~-]+/[\w./+@~-]+"
+        rb"\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|rs|f|f90|F|S|s|o|a|py|pyx|go|y|l)(?![\w.])"
+    )
+    return near, path

@@ -79,7 +79,7 @@ class Elf(msgspec.Struct, frozen=True, kw_only=True):
     """x86: bits of the levels baseline, v2, v3, v4; 0 where none is stated."""
     versions: tuple[Needed, ...]
     undefined: tuple[Undefined, ...]
-    defined: frozenset[str]
+    defined: frozenset[bytes]
     dynamic: int
     """Offset of the dynamic section, 0 for none."""
 
@@ -102,9 +102,12 @@ class _Reader:
             raise Damaged(offset, "it points past the end of the file")
         return struct.unpack_from(self.order + form, self.data, offset)
 
-    def slice(self, offset: int, length: int) -> bytes:
+    def require(self, offset: int, length: int) -> None:
         if offset + length > len(self.data):
             raise Damaged(offset, f"{length} bytes that end past the end of the file")
+
+    def slice(self, offset: int, length: int) -> bytes:
+        self.require(offset, length)
         return self.data[offset : offset + length]
 
     def rows(self, form: str, offset: int, count: int) -> Iterator[tuple[int, ...]]:
@@ -125,7 +128,7 @@ def read(data: Bytes) -> Elf:
     dynamic = 0
     for segment in segments:
         if kind in (PROGRAM, SHARED) and name and segment.kind in (LOAD, DYNAMIC, INTERP):
-            reader.slice(segment.offset, segment.size)
+            reader.require(segment.offset, segment.size)
         if segment.kind == DYNAMIC and segment.size:
             dynamic = segment.offset
             word = 16 if reader.wide else 8
@@ -209,7 +212,7 @@ class _Tables:
         texts = filter(None, self.texts(tag))
         return tuple(part for text in texts for part in text.split(":"))
 
-    def symbols(self) -> tuple[tuple[Undefined, ...], frozenset[str], tuple[Needed, ...]]:
+    def symbols(self) -> tuple[tuple[Undefined, ...], frozenset[bytes], tuple[Needed, ...]]:
         versions = self._needed_versions()
         needed = tuple(sorted(set(versions.values())))
         table = self.value(SYMTAB)
@@ -223,18 +226,19 @@ class _Tables:
         if (versym := self.value(VERSYM)) is not None:
             numbers = self.reader.rows("H", self.place(versym), count)
         undefined: list[Undefined] = []
-        defined: set[str] = set()
+        defined: set[bytes] = set()
+        strings = self.strings
         for row in self.reader.rows(form, start, count):
             (version,) = next(numbers) if numbers is not None else (0,)
-            binding = row[info_at] >> 4
-            if not row[name_at] or not binding:
+            binding, at = row[info_at] >> 4, row[name_at]
+            if not at or not binding:
                 continue
-            name = self.text(row[name_at])
-            if row[section_at]:
-                defined.add(name)
+            if row[section_at]:  # most of a library's, so without a call
+                defined.add(strings[at : strings.find(b"\0", at)])
             else:
                 wanted = versions.get(version & 0x7FFF)
-                undefined.append(Undefined(name, wanted.version if wanted else "", binding == WEAK))
+                name = wanted.version if wanted else ""
+                undefined.append(Undefined(self.text(at), name, binding == WEAK))
         return tuple(undefined), frozenset(defined), needed
 
     def _needed_versions(self) -> dict[int, Needed]:

@@ -41,9 +41,9 @@ def judge(wheel: Wheel, audit: Audit) -> Iterator[Finding]:
             good[member] = binary.elf
         elif binary.damage:
             said.append(("elf-damaged", *binary.damage))
-        if binary.build_path:
-            more = f" and {binary.build_paths - 1} more" if binary.build_paths > 1 else ""
-            said.append(("build-path", binary.build_path[0], binary.build_path[1] + more))
+        if paths := binary.build_paths:
+            more = f" and {paths.count - 1} more" if paths.count > 1 else ""
+            said.append(("build-path", paths.offset, paths.first + more))
         yield from _findings(wheel, member, said)
     names = {posixpath.basename(m) for m in good} | {e.soname for e in good.values()}
     suffixes = {found[1] + found[2] for m in good if (found := SUFFIX.search(m)) and found[1]}
@@ -200,7 +200,7 @@ def _symbols(
     for member, facts in good.items():
         by_name.setdefault(posixpath.basename(member), facts)
         by_name.setdefault(facts.soname, facts)
-    defined: frozenset[str] | None = None
+    defined: frozenset[bytes] | None = None
     for member, facts in good.items():
         wanted = [u.name for u in facts.undefined if not u.version and not u.weak]
         wanted = [name for name in wanted if not re.match(r"_?Py", name)]
@@ -208,7 +208,7 @@ def _symbols(
             continue
         if defined is None:
             defined = platform_tag.glibc_symbols().union(*(e.defined for e in good.values()))
-        if missing := [name for name in wanted if name not in defined]:
+        if missing := [name for name in wanted if name.encode() not in defined]:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             yield member, [("undefined-symbol", facts.dynamic, missing[0] + more)]
 

@@ -29,10 +29,10 @@ VERSIONED += ("libstdc++.so.6", "libgcc_s.so.1", "libatomic.so.1")
 
 
 @functools.cache
-def glibc_symbols() -> frozenset[str]:
+def glibc_symbols() -> frozenset[bytes]:
     """What the C library's files define, whatever the version: they are in each process."""
-    text = Path(__file__).with_name("glibc_symbols.txt").read_text(encoding="ascii")
-    return frozenset(line for line in text.splitlines() if not line.startswith("#"))
+    data = Path(__file__).with_name("glibc_symbols.txt").read_bytes()
+    return frozenset(line for line in data.splitlines() if not line.startswith(b"#"))
 
 
 class Promise(msgspec.Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import mmap
 import stat
@@ -12,7 +11,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from qualify.audit import archive, elf, fields, record
+from qualify.audit import archive, build_paths, elf, fields, record
 from qualify.audit.archive import Archive, Content, Flaw, Limits, Member
 from qualify.audit.build_paths import Paths
 from qualify.audit.policy import Audit
@@ -23,8 +22,7 @@ class Binary(msgspec.Struct, frozen=True):
 
     elf: elf.Elf | None
     damage: tuple[int, str] | None
-    build_path: tuple[int, str] | None
-    build_paths: int
+    build_paths: Paths | None
 
 
 class Wheel(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,61 +126,51 @@ def _take(
 ) -> Flaw | None:
     assert member.header is not None
     folder, _, name = member.name.partition("/")
-    sink = _Sorter(audit.build_folders)
-    with sink:
+    sink = _Sorter()
+    try:
         done = archive.unpack(file, member, member.header, sink)
         if isinstance(done, Flaw):
             return done
         contents[member.entry] = done
-        if sink.is_elf and done.size == member.size:
-            binaries[member.name] = sink.binary()
-        elif folder.endswith(".dist-info") and name in TEXTS:
-            file.seek(0)
-            kept = io.BytesIO()
-            archive.unpack(file, member, member.header, kept)
-            try:
-                texts[member.name] = kept.getvalue().decode("utf-8")
-            except UnicodeDecodeError:
-                texts[member.name] = None
+        if sink.file is not None and done.size == member.size:
+            binaries[member.name] = _binary(sink.file, audit.build_folders)
+    finally:
+        if sink.file is not None:
+            sink.file.close()
+    if folder.endswith(".dist-info") and name in TEXTS:
+        kept = io.BytesIO()
+        archive.unpack(file, member, member.header, kept)
+        try:
+            texts[member.name] = kept.getvalue().decode("utf-8")
+        except UnicodeDecodeError:
+            texts[member.name] = None
     return None
 
 
 class _Sorter:
     """Lets bytes pass, but for those of an ELF file, which go to a file without a name."""
 
-    def __init__(self, folders: tuple[str, ...]) -> None:
-        self._folders = folders
-        self._closing = contextlib.ExitStack()
-        self._file: BinaryIO | None = None
-        self._paths: Paths | None = None
+    def __init__(self) -> None:
         self._begun = False
-        self.is_elf = False
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None:
-        self._closing.close()
+        self.file: BinaryIO | None = None
 
     def write(self, data: bytes) -> None:
         if not self._begun and data:
             self._begun = True
-            self.is_elf = data[:4] == elf.MAGIC
-            if self.is_elf:
-                unnamed = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with the others
-                self._file = self._closing.enter_context(unnamed)
-                self._paths = Paths(self._folders, self._file)
-        if self._paths is not None:
-            self._paths.write(data)
+            if data[:4] == elf.MAGIC:
+                self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - by the caller
+        if self.file is not None:
+            self.file.write(data)
 
-    def binary(self) -> Binary:
-        assert self._file is not None and self._paths is not None
-        facts, damage = None, None
-        with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            try:
-                facts = elf.read(data)
-            except elf.Damaged as error:
-                damage = (error.offset, error.got)
-        return Binary(facts, damage, self._paths.found, self._paths.count)
+
+def _binary(file: BinaryIO, folders: tuple[str, ...]) -> Binary:
+    facts, damage = None, None
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            facts = elf.read(data)
+        except elf.Damaged as error:
+            damage = (error.offset, error.got)
+        return Binary(facts, damage, build_paths.find(data, folders))
 
 
 def _other_digests(file: BinaryIO, wheel: Wheel) -> dict[tuple[str, str], str]:
