@@ -56,6 +56,9 @@ def judge(wheel: Wheel, audit: Audit) -> Iterator[Finding]:
         yield from _findings(wheel, member, _versions(facts, names, promise))
     for member, said in _symbols(good, promise):
         yield from _findings(wheel, member, said)
+    if name and (listed := audit.promise(name[0])):
+        for member, symbols in listed.exports.items():
+            yield from _findings(wheel, member, _exports(good.get(member), symbols))
     yield from _pure(wheel, good, promise)
     yield from _copies(wheel, good)
 
@@ -106,6 +109,22 @@ def _segments(facts: Elf, audit: Audit) -> Said:
         yield "interpreter-path", facts.of(elf.INTERP)[0].offset, path
 
 
+def _exports(facts: Elf | None, symbols: tuple[str, ...]) -> Said:
+    """Of a member that is not there, all exports are missing."""
+    defined = sorted(name.decode("ascii", "replace") for name in facts.defined) if facts else []
+    at = facts.dynamic if facts else 0
+    if unlisted := [name for name in defined if not matches(name, symbols)]:
+        yield "export-unlisted", at, _some(unlisted)
+    if missing := [
+        pattern for pattern in symbols if not any(matches(n, (pattern,)) for n in defined)
+    ]:
+        yield "export-missing", at, _some(missing)
+
+
+def _some(names: list[str]) -> str:
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+
 def _tagged(
     member: str,
     facts: Elf,
@@ -116,6 +135,9 @@ def _tagged(
     if promise.architectures and not _runs_on(facts.machine, promise.architectures):
         got = f"{facts.machine}, the tag is for {', '.join(sorted(promise.architectures))}"
         yield "elf-machine", 0, got
+    python = [u.name for u in facts.undefined if not u.weak and re.match(r"_?Py[A-Z_]", u.name)]
+    if python and tags and all((tag.abi, tag.interpreter[:2]) == ("none", "py") for tag in tags):
+        yield "python-symbol", facts.dynamic, _some(python)
     suffix = SUFFIX.search(member)
     if not suffix or not suffix[1]:
         return
@@ -141,8 +163,7 @@ def _pure(wheel: Wheel, good: dict[str, Elf], promise: Promise) -> Iterator[Find
     inside = [member for member in good if promise.any or ".data/" not in member]
     if inside and (promise.any or pure):
         id = "tag-any-binary" if promise.any else "wheel-purelib-binary"
-        more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
-        got = f"for {good[inside[0]].machine}{more}"
+        got = f"{_some(inside)}, for {good[inside[0]].machine}"
         yield Finding(id=id, wheel=wheel.name, member=inside[0], offset=0, got=got)
 
 
@@ -209,8 +230,7 @@ def _symbols(
         if defined is None:
             defined = platform_tag.glibc_symbols().union(*(e.defined for e in good.values()))
         if missing := [name for name in wanted if name.encode() not in defined]:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            yield member, [("undefined-symbol", facts.dynamic, missing[0] + more)]
+            yield member, [("undefined-symbol", facts.dynamic, _some(missing))]
 
 
 def _is_closed(facts: Elf, by_name: dict[str, Elf]) -> bool:

@@ -21,7 +21,7 @@ FORMATS = ("1.0", "1.1", "1.2", "2.1", "2.2", "2.3", "2.4", "2.5")
 ONCE: tuple[str, ...] = ("metadata-version", "name", "version", "summary", "description", "license")
 ONCE += ("requires-python", "license-expression", "description-content-type", "author", "home-page")
 EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
-LICENCE = re.compile(r"licen[cs]e|copying|notice|copyright", re.I)
+LICENCE = re.compile(r"licen[cs]e|copying|notice|copyright|gpl", re.I)
 LARGEST_PYTHON = 40
 """Minor version up to which a tag for one Python is compared with Requires-Python."""
 

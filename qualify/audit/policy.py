@@ -20,12 +20,14 @@ class Promise(_Strict, frozen=True, kw_only=True):
 
     `content`: patterns, each of which some member matches, and that together match every member
     outside of the dist-info folder. `programs`: patterns of members that must be executable.
+    `exports`: for a member, every symbol that it defines for others, as patterns that all match.
     """
 
     name: str
     largest_bytes: int
     content: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    exports: dict[str, tuple[str, ...]] = {}
 
 
 class Accepted(_Strict, frozen=True, kw_only=True):

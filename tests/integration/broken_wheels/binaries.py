@@ -18,6 +18,8 @@ from broken_wheels.compiler import (
 )
 from broken_wheels.defect import Defect, changed
 from broken_wheels.good import FOLDER, Wheel, compiled, platform
+from broken_wheels.texts import promising
+from qualify.audit.policy import Audit
 
 STACK, LOAD, EXECUTE, WRITE = 0x6474E551, 1, 1, 2
 AARCH64, X86_64 = 183, 62
@@ -156,7 +158,35 @@ LOADING = [
         of(lambda: library(CALLS + "int ghost(void) { return 2; }\n")),
     ),
 ]
+CALLS_PYTHON = "int PyErr_Occurred(void);\nint call(void) { return PyErr_Occurred(); }\n"
+NATIVE = "small/_native.so"
+
+
+def exporting(*symbols: str) -> Callable[[Audit], Audit]:
+    return promising(exports={NATIVE: symbols}, largest_bytes=100_000)
+
+
 WHOLE = [
+    Defect(
+        "python-symbol",
+        of(lambda: library(CALLS_PYTHON)),
+        changed(
+            lambda wheel: platform(wheel, "cp311-cp311-manylinux_2_28_x86_64"),
+            of(lambda: library(CALLS_PYTHON)),
+        ),
+    ),
+    Defect(
+        "export-unlisted",
+        of(lambda: library(ADD + "int more(void) { return 1; }\n")),
+        of(library),
+        policy=exporting("add"),
+    ),
+    Defect(
+        "export-missing",
+        of(library),
+        of(lambda: library(ADD + "int more(void) { return 1; }\n")),
+        policy=exporting("add", "more"),
+    ),
     Defect("tag-any-binary", changed(for_any, GOOD), GOOD),
     Defect("wheel-purelib-binary", changed(pure_with_code, GOOD), GOOD),
     Defect(
