@@ -31,24 +31,20 @@ class Fields(msgspec.Struct, frozen=True):
 
 def read(text: str) -> Fields:
     """`Name: value` lines up to the first empty one, continuation lines joined."""
-    fields: list[Field] = []
+    fields: list[tuple[int, str, list[str]]] = []
     malformed: list[tuple[int, str]] = []
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         if not line:
             break
-        if line[0] in " \t":
-            if fields:
-                last = fields.pop()
-                fields.append(Field(last.line, last.name, f"{last.value}\n{line.strip()}"))
-            else:
-                malformed.append((number, line[:200]))
-            continue
         name, colon, value = line.partition(":")
-        if not colon or not re.fullmatch(r"[\x21-\x39\x3b-\x7e]+", name):
+        if line[0] in " \t" and fields:
+            fields[-1][2].append(line.strip())
+        elif colon and re.fullmatch(r"[\x21-\x39\x3b-\x7e]+", name):
+            fields.append((number, name.lower(), [value.strip()]))
+        else:
             malformed.append((number, line[:200]))
-            continue
-        fields.append(Field(number, name.lower(), value.strip()))
-    return Fields(tuple(fields), tuple(malformed))
+    joined = (Field(number, name, "\n".join(lines)) for number, name, lines in fields)
+    return Fields(tuple(joined), tuple(malformed))
 
 
 class EntryPoint(msgspec.Struct, frozen=True):
@@ -63,7 +59,7 @@ class EntryPoints(msgspec.Struct, frozen=True):
     malformed: tuple[tuple[int, str], ...]
 
 
-_POINT = re.compile(r"([^=]+?)\s*=\s*([\w.]+)\s*(?::\s*[\w.]+)?\s*(?:\[.*\])?")
+_OBJECT = re.compile(r"([\w.]+)\s*(?::\s*[\w.]+)?\s*(?:\[.*\])?")
 
 
 def read_entry_points(text: str) -> EntryPoints:
@@ -76,8 +72,10 @@ def read_entry_points(text: str) -> EntryPoints:
             continue
         if header := re.fullmatch(r"\[(.+)\]", line):
             group = header[1].strip()
-        elif group and (point := _POINT.fullmatch(line)):
-            points.append(EntryPoint(number, group, point[1], point[2]))
+            continue
+        name, _, value = line.partition("=")
+        if group and name and (point := _OBJECT.fullmatch(value.strip())):
+            points.append(EntryPoint(number, group, name.strip(), point[1]))
         else:
             malformed.append((number, line[:200]))
     return EntryPoints(tuple(points), tuple(malformed))

@@ -22,6 +22,8 @@ ONCE: tuple[str, ...] = ("metadata-version", "name", "version", "summary", "desc
 ONCE += ("requires-python", "license-expression", "description-content-type", "author", "home-page")
 EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
 LICENCE = re.compile(r"licen[cs]e|copying|notice|copyright|gpl", re.I)
+LONGEST_TAG = 1000
+"""A tag set stands for the product of its parts, so that a long one is millions."""
 LARGEST_PYTHON = 40
 """Minor version up to which a tag for one Python is compared with Requires-Python."""
 
@@ -102,9 +104,8 @@ def _wheel(wheel: Wheel, found: Fields, name: Name | None) -> Said:
         return
     said: set[Tag] = set()
     for field in found.all("tag"):
-        said |= (
-            parse_tag(field.value) if field.value.count("-") == 2 else {Tag(field.value, "", "")}
-        )
+        is_set = field.value.count("-") == 2 and len(field.value) < LONGEST_TAG
+        said |= parse_tag(field.value) if is_set else {Tag(field.value, "", "")}
     if said != name[3]:
         first = found.first("tag")
         yield "tag-names-disagree", first.line if first else None, _tags(said, set(name[3]))

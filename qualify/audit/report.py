@@ -18,6 +18,9 @@ from qualify.audit import (
 from qualify.audit.finding import Finding
 from qualify.audit.policy import Audit, matches
 
+LONGEST = 2000
+"""Characters of what was found that are told."""
+
 
 class Excused(msgspec.Struct, frozen=True):
     finding: Finding
@@ -46,7 +49,8 @@ def audit(path: Path, policy: Audit) -> Report:
     )
     findings: list[Finding] = []
     accepted: list[Excused] = []
-    for finding in found:
+    for whole in found:
+        finding = msgspec.structs.replace(whole, got=whole.got[:LONGEST])
         if reason := _reason(finding, policy):
             accepted.append(Excused(finding, reason))
         else:

@@ -9,6 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from broken_wheels.compiler import ADD, calling, library, program, stub
@@ -17,6 +18,8 @@ from broken_wheels.good import compiled, directory, entry, local, patch, pure
 from qualify.audit import elf, report
 from qualify.audit.finding import kinds
 
+LIMITS = msgspec.structs.replace(policy().limits, ratio_above=1_000_000_000, text_bytes=64_000_000)
+ROOMY = msgspec.structs.replace(policy(), limits=LIMITS)
 SEEDS = range(6)
 FLIPS = 120
 INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
@@ -136,6 +139,36 @@ def found_in_little_memory(path: Path) -> list[str]:
     done = subprocess.run(words, env=here, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
+
+
+LONG = 400_000
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("METADATA", "Name: small\n" + " more\n" * LONG),
+        ("METADATA", "Requires-Dist: a" + " (" * LONG),
+        ("METADATA", "Requires-Python: " + ">=3," * LONG),
+        ("WHEEL", "Tag: " + ".".join("abcdefgh" * 400) + "-" + ".".join("ab" * 400) + "-c"),
+        ("entry_points.txt", "[a]\nb" + " " * LONG + "c\n"),
+        ("RECORD", '"' + "a" * LONG),
+    ],
+    ids=lambda value: value if len(value) < 20 else "",
+)
+def test_long_texts_take_no_time(tmp_path: Path, name: str, text: str) -> None:
+    wheel = pure()
+    wheel.set(name, text)
+    findings = report.audit(wheel.write(tmp_path), ROOMY).findings
+    assert findings
+    assert all(len(finding.got) < 10_000 for finding in findings)
+
+
+@pytest.mark.timeout(20)
+def test_many_paths_take_no_time(tmp_path: Path) -> None:
+    path = compiled(library() + b"/home/a" * 4_000_000).write(tmp_path)
+    assert report.audit(path, ROOMY).findings == ()
 
 
 def test_an_escape_does_not_reach_the_terminal(tmp_path: Path) -> None:
