@@ -46,8 +46,8 @@ def render(reports: list[Report]) -> RenderableType:
             shown.append(Text(f"{kind.level} {id}: {kind.wrong}. {kind.seen} {kind.mend}"))
             table = Table(box=None, show_header=False, padding=(0, 2))
             for finding in same[:SHOWN]:
-                where = " ".join(filter(None, (visible(finding.member), finding.place)))
-                table.add_row(Text(where, overflow="fold"), Text(visible(finding.got)))
+                where, got = visible(finding.where), visible(finding.got)
+                table.add_row(Text(where, overflow="fold"), Text(got, overflow="fold"))
             if len(same) > SHOWN:
                 table.add_row(f"and {len(same) - SHOWN} more", "")
             shown.append(table)
@@ -94,8 +94,7 @@ def sarif(reports: list[Report]) -> dict[str, Any]:
 
 def _result(report: Report, finding: Finding, rule: int) -> dict[str, Any]:
     kind = kinds()[finding.id]
-    where = " ".join(filter(None, (finding.member, finding.place)))
-    text = f"{kind.wrong}: {finding.got}" + (f" ({where})" if where else "")
+    text = f"{kind.wrong}: {finding.got} ({finding.where})"
     location: dict[str, Any] = {
         "physicalLocation": {"artifactLocation": {"uri": quote(Path(report.path).as_posix())}}
     }
