@@ -27,6 +27,10 @@ class Owned(msgspec.Struct, frozen=True):
     line: int | None
     digest: str
 
+    @property
+    def told(self) -> str:
+        return self.place.removeprefix(f"{SITE}/")
+
     def at(self, id: str, got: str) -> Finding:
         return Finding(id=id, wheel=self.wheel.name, member=self.member, line=self.line, got=got)
 
@@ -45,15 +49,15 @@ def judge(wheels: list[Wheel]) -> Iterator[Finding]:
         if first.wheel is not owned.wheel:
             same = first.digest == owned.digest and first.digest
             bytes_ = "the same bytes" if same else "other bytes"
-            yield owned.at("two-owners", f"{owned.place}, {bytes_}, is of {first.wheel.name} too")
+            yield owned.at("two-owners", f"{owned.told}, {bytes_}, is of {first.wheel.name} too")
             continue
         form = unicodedata.normalize("NFC", owned.place).casefold()
         near = folded.setdefault(form, owned)
         if near.wheel is not owned.wheel:
-            yield owned.at("two-owners-case", f"{owned.place}; {near.wheel.name} has {near.place}")
+            yield owned.at("two-owners-case", f"{owned.told}; {near.wheel.name} has {near.told}")
         inside = folders.get(owned.place)
         if inside and inside.wheel is not owned.wheel:
-            got = f"{owned.place} is a folder in {inside.wheel.name}"
+            got = f"{owned.told} is a folder in {inside.wheel.name}"
             yield owned.at("two-owners", got)
         if module := _module(owned.place):
             other = modules.setdefault(module, owned)
