@@ -33,6 +33,7 @@ FLAG_TEXTREL, FLAG_BIND_NOW, FLAG_1_NOW = 4, 8, 1
 X86_ISA_NEEDED = 0xC0008002
 BUILD_ID = 3
 GLOBAL, WEAK = 1, 2
+MODULE = b"PyInit_"
 OWN_NAME = 1
 """Of a version definition that is the library's name and no version (VER_FLG_BASE)."""
 FULL_CHAIN = 1 << 16
@@ -96,6 +97,8 @@ class Elf(msgspec.Struct, frozen=True, kw_only=True):
     defined: frozenset[bytes]
     weak: frozenset[bytes]
     """Of those defined, the ones that several libraries may define alike, as C++ does."""
+    modules: tuple[int, ...]
+    """Addresses of the functions that Python calls when it imports the file (PyInit_*)."""
     versioned: frozenset[bytes]
     """`name@version` of those defined, where the file defines versions."""
     dynamic: int
@@ -199,6 +202,7 @@ def read(data: Bytes) -> Elf:
         undefined=undefined,
         defined=defined,
         weak=weak,
+        modules=tables.addresses(MODULE),
         versioned=tables.versioned(definitions),
         dynamic=dynamic,
         entries=tuple(entries),
@@ -259,7 +263,7 @@ class _Tables:
         defined: set[bytes] = set()
         weak: set[bytes] = set()
         strings = self.strings
-        for index, (at, info, section, version) in enumerate(self._rows()):
+        for index, (at, info, section, _, version) in enumerate(self._rows()):
             binding = info >> 4
             if not at or not binding:
                 continue
@@ -274,22 +278,32 @@ class _Tables:
                 undefined.append(Undefined(self.text(at), of, binding == WEAK, index))
         return tuple(undefined), frozenset(defined), frozenset(weak)
 
+    def addresses(self, prefix: bytes) -> tuple[int, ...]:
+        """Of defined symbols whose names begin so."""
+        if self.strings.find(b"\0" + prefix) < 0:
+            return ()
+        return tuple(
+            address
+            for at, info, section, address, _ in self._rows()
+            if section and info >> 4 and self.strings.startswith(prefix, at)
+        )
+
     def versioned(self, definitions: dict[int, str]) -> frozenset[bytes]:
         if not definitions:
             return frozenset()
         return frozenset(
             f"{self.text(at)}@{of}".encode()
-            for at, info, section, version in self._rows()
+            for at, info, section, _, version in self._rows()
             if at and info >> 4 and section and (of := definitions.get(version & 0x7FFF))
         )
 
-    def _rows(self) -> Iterator[tuple[int, int, int, int]]:
-        """Name, info, section and version of each symbol."""
+    def _rows(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Name, info, section, address and version of each symbol."""
         table, count = self.value(SYMTAB), self._count()
         if table is None or not count:
             return iter(())
         form = "IBxHQQ" if self.reader.wide else "IIIBxH"
-        columns = itemgetter(0, 1, 2) if self.reader.wide else itemgetter(0, 3, 4)
+        columns = itemgetter(0, 1, 2, 3) if self.reader.wide else itemgetter(0, 3, 4, 1)
         rows = map(columns, self.reader.rows(form, self.place(table), count))
         numbers: Iterator[tuple[int, ...]] = itertools.repeat((0,))
         if (versym := self.value(VERSYM)) is not None:

@@ -107,6 +107,9 @@ def _moved(facts: Elf, binary: Binary, promise: Promise) -> Said:
         yield "text-relocations", moved.text, f"a relocation of bytes that are not writable{word}"
     elif facts.text_relocations:
         yield "text-relocations", facts.dynamic, "DT_TEXTREL"
+    ask = binary.extension
+    if ask and not any(each.startswith("x86_64_v") for each in promise.architectures):
+        yield "isa-at-load", ask.offset, f"{ask.name}: {ask.instruction}"
     if promise.musl and moved.indirect is not None:
         yield "ifunc-musl", moved.indirect, "a symbol or relocation of an indirect function"
 

@@ -24,6 +24,7 @@ from qualify.audit.elf import (
 )
 
 RELA, RELASZ, REL, RELSZ, PLTRELSZ, PLTREL, JMPREL = 7, 8, 17, 18, 2, 20, 23
+INIT, INIT_ARRAY, INIT_ARRAYSZ = 12, 25, 27
 RELACOUNT, RELCOUNT = 0x6FFFFFF9, 0x6FFFFFFA
 """Rows at the begin of a table that name no symbol, as a loader believes too."""
 INDIRECT = {"x86_64": 37, "i686": 42, "aarch64": 1032, "armv7l": 160, "s390x": 61}
@@ -43,9 +44,11 @@ class Relocations(msgspec.Struct, frozen=True):
     """Index of each symbol whose address is stored at load, before anything runs."""
     calls: frozenset[int]
     """Index of each symbol whose address is stored at load or, unless bound then, at a call."""
+    starts: tuple[int, ...]
+    """Addresses of the functions that a loader calls, as far as the file has them."""
 
 
-NONE = Relocations(None, None, frozenset(), frozenset())
+NONE = Relocations(None, None, frozenset(), frozenset(), ())
 
 
 class _Table(msgspec.Struct, frozen=True):
@@ -69,7 +72,7 @@ def read(data: Bytes, facts: Elf) -> Relocations:
     calls = _table(reader, facts, JMPREL, PLTRELSZ, 3 if facts.value(PLTREL) == RELA else 2)
     tables = [table for table in (*main, calls) if table is not None]
     if not tables:
-        return NONE
+        return msgspec.structs.replace(NONE, starts=_starts(None, facts, reader))
     stored: set[int] = set()
     for table in main:
         stored |= _symbols(table, reader) if table else set()
@@ -81,6 +84,7 @@ def read(data: Bytes, facts: Elf) -> Relocations:
         indirect=_indirect(tables, facts, reader, stored | called),
         data=frozenset(stored),
         calls=frozenset(called),
+        starts=_starts(main[0], facts, reader),
     )
 
 
@@ -119,6 +123,20 @@ def _text(table: _Table, facts: Elf, reader: Reader) -> int | None:
 def _is_nothing(table: _Table, number: int) -> bool:
     """R_*_NONE, which linkers leave where they dropped a row."""
     return table.words[number * table.width + 1] == 0
+
+
+def _starts(table: _Table | None, facts: Elf, reader: Reader) -> tuple[int, ...]:
+    """Of DT_INIT and DT_INIT_ARRAY, which has addresses or the addends of its relocations."""
+    found = [start] if (start := facts.value(INIT)) else []
+    first, size = facts.value(INIT_ARRAY), facts.value(INIT_ARRAYSZ) or 0
+    if not first or not size or not reader.wide:
+        return tuple(found)
+    at = facts.place(first)
+    there = [value for (value,) in reader.rows("Q", at, size // 8)]
+    for number, place in enumerate(table.words[::3] if table else ()):
+        if first <= place < first + size and not (place - first) % 8:
+            there[(place - first) // 8] = table.words[number * 3 + 2] if table else 0
+    return (*found, *filter(None, there))
 
 
 def _indirect(tables: list[_Table], facts: Elf, reader: Reader, symbols: set[int]) -> int | None:

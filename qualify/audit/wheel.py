@@ -17,9 +17,10 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from qualify.audit import archive, build_paths, elf, fields, record, relocations
+from qualify.audit import archive, build_paths, elf, fields, load_code, record, relocations
 from qualify.audit.archive import Archive, Content, Flaw, Limits, Member
 from qualify.audit.build_paths import Paths
+from qualify.audit.load_code import Extension
 from qualify.audit.policy import Audit
 from qualify.audit.relocations import Relocations
 
@@ -29,6 +30,7 @@ class Binary(msgspec.Struct, frozen=True):
 
     elf: elf.Elf | None
     relocations: Relocations
+    extension: Extension | None
     damage: tuple[int, str] | None
     build_paths: Paths | None
 
@@ -174,14 +176,15 @@ class _Sorter:
 
 
 def _binary(file: BinaryIO, folders: tuple[str, ...]) -> Binary:
-    facts, damage, moved = None, None, relocations.NONE
+    facts, damage, moved, extension = None, None, relocations.NONE, None
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             facts = elf.read(data)
             moved = relocations.read(data, facts)
+            extension = load_code.read(data, facts, moved)
         except elf.Damaged as error:
             facts, damage = None, (error.offset, error.got)
-        return Binary(facts, moved, damage, build_paths.find(data, folders))
+        return Binary(facts, moved, extension, damage, build_paths.find(data, folders))
 
 
 def _other_digests(file: BinaryIO, wheel: Wheel) -> dict[tuple[str, str], str]:

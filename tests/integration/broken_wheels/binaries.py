@@ -170,6 +170,18 @@ static int (*choose(void))(void) { return one; }
 %s int chosen(void) __attribute__((ifunc("choose")));
 int call(void) { return chosen(); }
 """
+AT_LOAD = """
+__attribute__((constructor)) static void begin(void) {
+  %s __asm__ volatile("vpxor %%ymm0, %%ymm0, %%ymm0");
+}
+"""
+ASKED = 'if (__builtin_cpu_supports("avx2"))'
+AT_IMPORT = """
+struct table { long rows[8]; } table;
+extern struct table other;
+struct table other = {{1}};
+void *PyInit__native(void) { table = other; return &table; }
+"""
 MUSL = "py3-none-musllinux_1_2_x86_64"
 
 
@@ -286,6 +298,13 @@ LOADING = [
             ),
         ),
         tool(0o100755),
+    ),
+    Defect("isa-at-load", of(lambda: library(AT_LOAD % "")), of(lambda: library(AT_LOAD % ASKED))),
+    Defect(
+        "isa-at-load",
+        of(lambda: library(AT_IMPORT, "-O2", "-mavx2")),
+        of(lambda: library(AT_IMPORT, "-O2")),
+        case="import",
     ),
     Defect("isa-level", of(lambda: library(ADD, "-Wl,-z,x86-64-v3")), GOOD),
     Defect("tag-too-old", needing_version("GLIBC_2.99"), needing_version("GLIBC_2.28")),
