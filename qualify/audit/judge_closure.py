@@ -18,6 +18,10 @@ from qualify.audit.wheel import Wheel, file_name, requirements
 PYTHON = re.compile(r"_?Py")
 OPENMP = re.compile(r"lib(g|i|)omp\d*(-\w+)?\.so")
 
+STANDARD = re.compile(r"_Z(?:T[ISV])?N?K?(?:S[tabsiod]|9__gnu_cxx)|__(?:cxa|gxx)_")
+"""Of the C++ standard library: toolchains that are newer than the system's put parts of it into
+each file that they link."""
+
 Said = Iterator[tuple[str, str]]
 
 
@@ -168,10 +172,15 @@ def _some(names: list[str]) -> str:
 
 def _providers(installed: Installed) -> Iterator[Finding]:
     """Symbols that a file needs and two others of its look-up define, each with code of its own:
-    the first is taken. Weak ones are meant to be defined by several; what a program defines is its
-    copy of a library's (copy relocations), or meant to come first."""
+    the first is taken. Weak ones are meant to be defined by several, and the standard library's
+    are the same in all; what a program defines is its copy of a library's (copy relocations), or
+    meant to come first."""
     wants = {
-        place: frozenset(u.name.encode() for u in each.elf.undefined if not u.version)
+        place: frozenset(
+            u.name.encode()
+            for u in each.elf.undefined
+            if not u.version and not STANDARD.match(u.name)
+        )
         for place, each in installed.libraries.items()
     }
     found: defaultdict[tuple[str, str], dict[str, Library]] = defaultdict(dict)
