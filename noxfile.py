@@ -108,6 +108,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def audit(session: nox.Session) -> None:
+    """Inspect our wheels, built for it, or those that are named, by matrix/policy.toml."""
+    install(session, "-e", ".")
+    call(session, "qualify", "audit", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """The README's figures, measured in a clean room."""
     install(session, "-e", ".")
@@ -153,4 +160,5 @@ def lint(session: nox.Session) -> None:
     call(session, "ruff", "format", "--check", ".")
     call(session, "ruff", "check", ".")
     call(session, "mypy")
-    call(session, "mypy", "noxfile.py", "bench", "tests/gates", "tests/integration/gates")
+    tests = ("tests/gates", "tests/integration/gates", "tests/integration/broken_wheels")
+    call(session, "mypy", "noxfile.py", "bench", *tests)

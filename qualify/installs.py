@@ -15,7 +15,7 @@ import msgspec
 
 from qualify import agreement, evidence, images, index, rooms
 from qualify.build import PACKAGES, Wheel
-from qualify.claim import Asked, Question, Verdict
+from qualify.claim import Asked, Denial, Question, Verdict
 from qualify.container import Apart
 from qualify.engine import RoomKind
 from qualify.gate import Inputs, Suite
@@ -93,9 +93,10 @@ def judge(
     gates: Gates,
     asked: Inputs,
     waivers: tuple[Waiver, ...],
+    denials: tuple[Denial, ...],
     today: datetime.date,
 ) -> Verdict:
-    """Whether all checks of the gate passed in its room; from the records alone."""
+    """Whether all checks of the gate passed in its room and no wheel is denied; runs nothing."""
     required = gates.gates[GATE].required
     named = {check for tier in gates.tiers for check in tier.checks if int(check[4]) == GATE}
     tier = Tier(
@@ -120,4 +121,5 @@ def judge(
         records=evidence.read_all(folder),
         waivers=waivers,
         today=today,
+        denials=denials,
     )

@@ -18,6 +18,7 @@ from typing import Annotated, Literal, TypeVar, get_args
 
 import msgspec
 
+from qualify.audit.policy import Audit
 from qualify.engine import RoomKind
 from qualify.errors import InputError
 from qualify.outcome import StatementKind
@@ -272,11 +273,13 @@ class Policy(_Strict, frozen=True, kw_only=True):
     """matrix/policy.toml.
 
     `claim_kinds`: the kinds of statement that a claim may rest on. `trusted_keys`: ids of
-    the keys that may sign an index; empty trusts the key that lies beside the index.
+    the keys that may sign an index; empty trusts the key that lies beside the index. `audit`:
+    what wheels may hold.
     """
 
     claim_kinds: Annotated[tuple[StatementKind, ...], msgspec.Meta(min_length=1)]
     trusted_keys: tuple[Text, ...] = ()
+    audit: Audit | None = None
 
 
 class Cells(_Strict, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """From a checkout to a verdict, top to bottom: each stage takes what the one before it made.
 
-matrix -> cell -> interpreter -> wheelhouse -> wheels -> rooms -> gates -> records -> verdict
+matrix -> cell -> interpreter -> wheelhouse -> wheels -> audit -> rooms -> gates -> records
+-> verdict
 
 A stage whose inputs have not changed is not run again: its output is found by the digest of
 its inputs, a gate's in the index of records.
@@ -28,22 +29,23 @@ from qualify import (
     gate,
     images,
     index,
+    inspection,
     installs,
     interpreter,
     rooms,
     wheelhouse,
 )
 from qualify import rebuild as rebuilding
+from qualify.audit import baseline
+from qualify.audit.policy import Audit
+from qualify.audit.report import Report
 from qualify.build import Wheel
-from qualify.claim import Asked, Question, Verdict
+from qualify.claim import Asked, Denial, Question, Verdict
 from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
 from qualify.gate import Inputs
-from qualify.images import Declaration
 from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load, read_waivers
 from qualify.process import Completed
-from qualify.rebuild import Report
 from qualify.room import Room, RoomSpec, open_room
-from qualify.rooms import Choice
 from qualify.stage import Output, Stages
 from qualify.verdict import decide
 from qualify.wheelhouse import Closure
@@ -57,6 +59,7 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True):
 
     gates: Gates
     policy: Policy
+    audit: Audit
     waivers: Waivers
     cells: Cells
 
@@ -74,9 +77,20 @@ def read_matrix(tree: Path) -> Matrix:
     return Matrix(
         gates=gates,
         policy=load(folder / "policy.toml", Policy),
+        audit=baseline.read(tree),
         waivers=read_waivers(folder / "waivers.toml", gates),
         cells=load(folder / "cells.toml", Cells),
     )
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build needs, looked at before anything is made."""
+
+    matrix: Matrix
+    cell: Cell
+    interpreter: interpreter.Interpreter
+    engine: engine.Engine
+    images: images.Declaration
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,21 +101,56 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     closure: Closure
     wheels: tuple[Wheel, ...]
     rooms: tuple[RoomSpec, ...]
+    denials: tuple[Denial, ...]
 
 
-class Built(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything up to the wheels, and what made them."""
+def prepare(
+    tree: Path,
+    evidence_folder: Path,
+    stages: Stages,
+    *,
+    python: str,
+    room: str,
+    even_denied: bool = True,
+) -> Prepared:
+    """Build the wheels of `python`'s cell, audit them, and make the images of its rooms.
 
-    matrix: Matrix
-    cell: Cell
-    closure: Closure
-    wheels: tuple[Wheel, ...]
-    declaration: Declaration
-    choice: Choice
+    For wheels that the policy denies there are rooms only with `even_denied`, to look at them.
+    """
+    begun = begin(tree, stages, python=python, room=room)
+    choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.interpreter)
+    closure, wheels = make_wheels(tree, stages, begun)
+    audit = begun.matrix.audit
+    denied = inspection.denials(inspection.audit_wheels(stages, audit, wheels, closure), audit)
+    evidence_folder.mkdir(parents=True, exist_ok=True)
+    specs: tuple[RoomSpec, ...] = ()
+    if even_denied or not denied:
+        specs = rooms.prepare_rooms(stages, choice, closure, (tree, evidence_folder))
+    return Prepared(
+        matrix=begun.matrix,
+        cell=begun.cell,
+        closure=closure,
+        wheels=wheels,
+        rooms=specs,
+        denials=denied,
+    )
 
 
-def build_all(tree: Path, stages: Stages, *, python: str, room: str) -> Built:
-    """Build the wheels of `python`'s cell."""
+def built(tree: Path, stages: Stages, python: str, room: str) -> list[Path]:
+    """Our wheels, built if they are not there."""
+    begun = begin(tree, stages, python=python, room=room)
+    return [wheel.path for wheel in make_wheels(tree, stages, begun)[1]]
+
+
+def audit(tree: Path, stages: Stages, python: str, room: str) -> list[Report]:
+    """What inspection finds in our wheels, built if they are not there; no room is made."""
+    begun = begin(tree, stages, python=python, room=room)
+    closure, wheels = make_wheels(tree, stages, begun)
+    return inspection.audit_wheels(stages, begun.matrix.audit, wheels, closure)
+
+
+def begin(tree: Path, stages: Stages, *, python: str, room: str) -> Begun:
+    """What the wheels of `python`'s cell are built with. Raises HostError for what is not there."""
     matrix = read_matrix(tree)
     cell = matrix.cells.for_python(python)
     found = find_interpreter(python)
@@ -109,31 +158,18 @@ def build_all(tree: Path, stages: Stages, *, python: str, room: str) -> Built:
     stages.progress(f"rooms: {chosen.note}")
     declared = images.load(tree / "containers" / "images.toml")
     doctor.demand(chosen, declared)
-    choice = rooms.choose_rooms(stages, chosen, declared, found)
-    closure = wheelhouse.fetch(stages, found, tree / "matrix" / "constraints.txt")
-    wheels = build.build_wheels(stages, tree, closure, chosen, declared, found)
-    check_cell(cell, wheels, closure)
-    return Built(
-        matrix=matrix,
-        cell=cell,
-        closure=closure,
-        wheels=wheels,
-        declaration=declared,
-        choice=choice,
-    )
+    return Begun(matrix=matrix, cell=cell, interpreter=found, engine=chosen, images=declared)
 
 
-def prepare(
-    tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str
-) -> Prepared:
-    """Build the wheels of `python`'s cell, and make the images of its rooms."""
-    made = build_all(tree, stages, python=python, room=room)
-    evidence_folder.mkdir(parents=True, exist_ok=True)
-    hidden = (tree, evidence_folder)
-    specs = rooms.prepare_rooms(stages, made.choice, made.closure, hidden)
-    return Prepared(
-        matrix=made.matrix, cell=made.cell, closure=made.closure, wheels=made.wheels, rooms=specs
+def make_wheels(tree: Path, stages: Stages, begun: Begun) -> tuple[Closure, tuple[Wheel, ...]]:
+    """The wheels, and those of others that are installed with them."""
+    constraints = tree / "matrix" / "constraints.txt"
+    closure = wheelhouse.fetch(stages, begun.interpreter, constraints)
+    wheels = build.build_wheels(
+        stages, tree, closure, begun.engine, begun.images, begun.interpreter
     )
+    check_cell(begun.cell, wheels, closure)
+    return closure, wheels
 
 
 def qualify(
@@ -150,7 +186,7 @@ def qualify(
     # Before the work: a wrong word or a damaged index costs no build.
     asked = read_matrix(tree).gates.tier(tier)
     index.require(evidence_folder)
-    made = prepare(tree, evidence_folder, stages, python=python, room=room)
+    made = prepare(tree, evidence_folder, stages, python=python, room=room, even_denied=False)
     plan = plan_gates(
         tree, made.matrix.gates, asked, made.cell, made.wheels, made.closure, made.rooms
     )
@@ -169,6 +205,7 @@ def qualify(
         records=evidence.read_all(evidence_folder),
         waivers=made.matrix.waivers.waivers,
         today=today,
+        denials=made.denials,
     )
     write_verdict(evidence_folder, verdict)
     return verdict
@@ -188,26 +225,20 @@ def bench(
         return opened.run(words, timeout=BENCH_SECONDS)
 
 
-def rebuild(tree: Path, stages: Stages, *, python: str, room: str) -> Report:
+def rebuild(tree: Path, stages: Stages, *, python: str, room: str) -> rebuilding.Report:
     """Build the wheels of `python`'s cell a second time, elsewhere, and compare the bytes."""
-    made = build_all(tree, stages, python=python, room=room)
+    begun = begin(tree, stages, python=python, room=room)
+    closure, wheels = make_wheels(tree, stages, begun)
     return rebuilding.rebuild(
-        stages,
-        tree,
-        made.closure,
-        made.choice.engine,
-        made.declaration,
-        made.choice.interpreter,
-        made.wheels,
+        stages, tree, closure, begun.engine, begun.images, begun.interpreter, wheels
     )
 
 
-def publish(tree: Path, stages: Stages, *, python: str, room: str) -> Report:
+def publish(tree: Path, stages: Stages, *, python: str, room: str) -> rebuilding.Report:
     """Build the wheels of `python`'s cell with cibuildwheel too, and compare the bytes."""
-    made = build_all(tree, stages, python=python, room=room)
-    return cibuildwheel.publish(
-        stages, tree, made.closure, made.choice.engine, made.declaration, made.wheels
-    )
+    begun = begin(tree, stages, python=python, room=room)
+    closure, wheels = make_wheels(tree, stages, begun)
+    return cibuildwheel.publish(stages, tree, closure, begun.engine, begun.images, wheels)
 
 
 def install_everywhere(
@@ -230,15 +261,17 @@ def install_everywhere(
     suite = gate.read_suite(tree / "tests" / "gates", gate_7)
     found = []
     for cell in cells:
-        made = build_all(tree, stages, python=cell.python, room=room)
-        bytes_now = digests(made.wheels)
-        wheels = {wheel.path: bytes_now[wheel.path.name] for wheel in made.wheels}
+        begun = begin(tree, stages, python=cell.python, room=room)
+        choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.interpreter)
+        closure, made = make_wheels(tree, stages, begun)
+        audit = begun.matrix.audit
+        denied = inspection.denials(inspection.audit_wheels(stages, audit, made, closure), audit)
+        bytes_now = digests(made)
+        wheels = {wheel.path: bytes_now[wheel.path.name] for wheel in made}
         names, hidden = matrix.cells.rooms_of(cell), (tree, evidence_folder)
         start = time.monotonic()
-        for spec in installs.specs(
-            stages, made.choice, made.declaration, names, made.closure, hidden, made.wheels
-        ):
-            inputs = installs.inputs(cell, matrix.gates, suite, wheels, made.closure, spec)
+        for spec in installs.specs(stages, choice, begun.images, names, closure, hidden, made):
+            inputs = installs.inputs(cell, matrix.gates, suite, wheels, closure, spec)
             run_gate(inputs, evidence_folder, stages)
             reused, seconds = stages.timings[-1].reused, time.monotonic() - start
             verdict = installs.judge(
@@ -247,6 +280,7 @@ def install_everywhere(
                 matrix.gates,
                 inputs,
                 matrix.waivers.waivers,
+                denied,
                 today,
             )
             write_verdict(evidence_folder, verdict)

@@ -39,7 +39,7 @@ def judged(tmp_path: Path, outcome: str = "passed", name: str = "debian12+root")
     world = World(tmp_path)
     lines = events(check(CHECK, outcome), gate=7, end=0 if outcome == "passed" else 1)
     world.add(jsonl(lines), 7, facts, key=asked.key, cell=asked.cell)
-    return installs.judge(tmp_path, POLICY, GATES, asked, (), TODAY)
+    return installs.judge(tmp_path, POLICY, GATES, asked, (), (), TODAY)
 
 
 def test_a_room_in_which_all_checks_pass(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_check_that_does_not_pass_refuses_its_room(tmp_path: Path, outcome: st
 def test_no_record_is_a_refusal(tmp_path: Path) -> None:
     World(tmp_path).fill()
     asked = inputs(tmp_path, msgspec.structs.replace(room(), name="debian12+root"))
-    verdict = installs.judge(tmp_path, POLICY, GATES, asked, (), TODAY)
+    verdict = installs.judge(tmp_path, POLICY, GATES, asked, (), (), TODAY)
     assert not verdict.claim and verdict.reasons
 
 

@@ -1,0 +1,56 @@
+"""Facts of a wheel's RECORD: its rows, as they are written."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import io
+
+import msgspec
+
+
+class Row(msgspec.Struct, frozen=True):
+    line: int
+    path: str
+    algorithm: str
+    digest: str
+    """Hexadecimal; empty where the row has none, "?" where it is not base64."""
+    size: int | None
+
+
+class Record(msgspec.Struct, frozen=True):
+    rows: tuple[Row, ...]
+    malformed: tuple[tuple[int, str], ...]
+    """Line and text of what is no row of three fields with a number as the third."""
+
+
+def read(text: str) -> Record:
+    rows: list[Row] = []
+    malformed: list[tuple[int, str]] = []
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    while True:
+        try:
+            fields = next(lines, None)
+        except csv.Error as error:
+            malformed.append((lines.line_num, str(error)))
+            continue
+        if fields is None:
+            return Record(tuple(rows), tuple(malformed))
+        if not fields:
+            continue
+        if len(fields) != 3 or not fields[0] or not (fields[2].isdecimal() or not fields[2]):
+            malformed.append((lines.line_num, ",".join(fields)[:200]))
+            continue
+        path, hashed, size = fields
+        algorithm, _, digest = hashed.partition("=")
+        length = int(size) if size and len(size) < 20 else None
+        rows.append(Row(lines.line_num, path, algorithm, _hexadecimal(digest), length))
+
+
+def _hexadecimal(digest: str) -> str:
+    try:
+        padded = digest + "=" * (-len(digest) % 4)
+        return base64.b64decode(padded, altchars=b"-_", validate=True).hex()
+    except (binascii.Error, ValueError):
+        return "?"

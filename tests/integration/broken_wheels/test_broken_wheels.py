@@ -1,0 +1,67 @@
+"""Every defect is found by its own id and nothing else, and nothing is found in its twin."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from broken_wheels import archives, binaries, sets, texts
+from broken_wheels.defect import Defect, policy
+from broken_wheels.good import Wheel
+from broken_wheels.sets import SetDefect
+from qualify.audit import report
+from qualify.audit.finding import Finding, kinds
+
+DEFECTS = [*archives.DEFECTS, *texts.DEFECTS, *binaries.DEFECTS]
+SETS = sets.DEFECTS
+
+
+def findings(wheel: Wheel, defect: Defect, place: Path) -> tuple[Finding, ...]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Duplicate name", UserWarning)
+        path = wheel.write(place)
+    return report.audit(path, defect.policy(policy())).findings
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_defect(defect: Defect, tmp_path: Path) -> None:
+    found = findings(defect.bad(), defect, tmp_path)
+    assert {finding.id for finding in found} == {defect.id}, found
+    assert all(finding.got for finding in found)
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_twin(defect: Defect, tmp_path: Path) -> None:
+    assert findings(defect.good(), defect, tmp_path) == ()
+
+
+def findings_together(wheels: Sequence[Wheel], place: Path) -> dict[str, tuple[Finding, ...]]:
+    """By the wheel that they are told of."""
+    paths = [wheel.write(place) for wheel in wheels]
+    return {Path(r.path).name: r.findings for r in report.audit_together(paths, policy())}
+
+
+@pytest.mark.parametrize("defect", SETS, ids=lambda defect: defect.name)
+def test_set_defect(defect: SetDefect, tmp_path: Path) -> None:
+    """And only together: of each wheel by itself nothing is found."""
+    wheels = defect.bad()
+    found = findings_together(wheels, tmp_path)
+    assert {finding.id for each in found.values() for finding in each} == {defect.id}, found
+    assert found[wheels[-1].name], found
+
+
+@pytest.mark.parametrize("defect", SETS, ids=lambda defect: defect.name)
+def test_set_twin(defect: SetDefect, tmp_path: Path) -> None:
+    assert set(findings_together(defect.good(), tmp_path).values()) == {()}
+
+
+def test_every_kind_has_a_defect() -> None:
+    assert {*(defect.id for defect in DEFECTS), *(defect.id for defect in SETS)} == set(kinds())
+
+
+def test_names_tell_defects_apart() -> None:
+    names = [*(defect.name for defect in DEFECTS), *(defect.name for defect in SETS)]
+    assert sorted(names) == sorted(set(names))

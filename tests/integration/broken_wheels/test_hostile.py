@@ -1,0 +1,200 @@
+"""Whatever bytes a file has, the audit ends with findings: soon, in little memory, no traceback."""
+
+from __future__ import annotations
+
+import random
+import struct
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from broken_wheels.compiler import ADD, CALLS, calling, library, program, stub
+from broken_wheels.defect import TREE, policy
+from broken_wheels.good import compiled, directory, entry, local, patch, pure
+from qualify.audit import elf, load_code, relocations, report
+from qualify.audit.finding import kinds
+
+LIMITS = msgspec.structs.replace(policy().limits, ratio_above=1_000_000_000, text_bytes=64_000_000)
+ROOMY = msgspec.structs.replace(policy(), limits=LIMITS)
+SEEDS = range(6)
+FLIPS = 120
+INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    wheel = compiled(library(ADD, "-Wl,-rpath,$ORIGIN"))
+    return wheel.write(tmp_path_factory.mktemp("whole")).read_bytes()
+
+
+def audited(place: Path, data: bytes) -> report.Report:
+    path = place / compiled(b"").name
+    path.write_bytes(data)
+    done = report.audit(path, policy())
+    assert {finding.id for finding in done.findings} <= set(kinds())
+    return done
+
+
+def test_cut_anywhere(whole: bytes, tmp_path: Path) -> None:
+    for length in [
+        *range(0, 200),
+        *range(200, len(whole), 97),
+        *range(len(whole) - 150, len(whole)),
+    ]:
+        assert audited(tmp_path, whole[:length]).findings, length
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_changed_anywhere(whole: bytes, tmp_path: Path, seed: int) -> None:
+    """The frame is small beside the data: half of the changes are in the directory."""
+    chance = random.Random(seed)
+    begin = directory(whole)
+    for number in range(FLIPS):
+        data = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            at = chance.randrange(begin if number % 2 else 0, len(data))
+            data[at] = chance.choice(INTERESTING)
+        audited(tmp_path, bytes(data))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_changed_binaries(seed: int) -> None:
+    """Facts, or Damaged; nothing else is raised, and no chain is followed for ever."""
+    chance = random.Random(seed)
+    good = [
+        library(ADD, "-Wl,-rpath,$ORIGIN"),
+        library(ADD, "-Wl,--hash-style=sysv"),
+        calling(stub("libghost.so.1", "ghost", "GHOST_1.0"), "libghost.so.1"),
+        program(),
+    ]
+    read = damaged = 0
+    for number in range(FLIPS * 4):
+        data = bytearray(good[number % len(good)])
+        dynamic = elf.read(bytes(data)).dynamic
+        for _ in range(chance.randint(1, 6)):
+            places = (range(64), range(64, 700), range(dynamic, dynamic + 400), range(len(data)))
+            data[chance.choice(chance.choice(places))] = chance.choice(INTERESTING)
+        try:
+            facts = elf.read(bytes(data))
+            load_code.read(bytes(data), facts, relocations.read(bytes(data), facts))
+            read += 1
+        except elf.Damaged:
+            damaged += 1
+    assert read and damaged
+
+
+def test_a_huge_stated_size_costs_nothing(whole: bytes, tmp_path: Path) -> None:
+    """4 GB that are stated and not there, in both headers and in the extra field of 64 bits."""
+    name = "small/data.txt"
+    data = patch(whole, entry(whole, name) + 24, struct.pack("<L", 0xFFFFFFFE))
+    data = patch(data, local(data, name) + 22, struct.pack("<L", 0xFFFFFFFE))
+    found = audited(tmp_path, data).findings
+    assert [finding.id for finding in found] == ["zip-bomb"]
+
+
+BOUND = """
+import resource, sys
+from pathlib import Path
+from broken_wheels.defect import policy
+from qualify.audit import report
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
+print(*sorted({finding.id for finding in report.audit(Path(sys.argv[1]), policy()).findings}))
+"""
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_memory_does_not_grow_with_the_wheel(tmp_path: Path, method: int) -> None:
+    """A member of 450 MB in 400 MB of address space, the interpreter included."""
+    path = tmp_path / pure().name
+    data = random.Random(4).randbytes(1 << 14) * 64
+    with (
+        zipfile.ZipFile(path, "w", method, compresslevel=1) as new,
+        new.open("small/large.bin", "w", force_zip64=True) as file,
+    ):
+        for _ in range(430):
+            file.write(data)
+    assert found_in_little_memory(path) == ["dist-info-missing"]
+
+
+def test_memory_does_not_grow_with_what_comes_out(tmp_path: Path) -> None:
+    """A member that says 1,000 bytes and unpacks to 450 MB: it is left after the first chunk."""
+    path = tmp_path / pure().name
+    name = "small/large.bin"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new, new.open(name, "w") as file:
+        for _ in range(450):
+            file.write(bytes(1 << 20))
+    data = path.read_bytes()
+    stated = struct.pack("<L", 1000)
+    data = patch(patch(data, local(data, name) + 22, stated), entry(data, name) + 24, stated)
+    path.write_bytes(data)
+    assert found_in_little_memory(path) == ["dist-info-missing", "zip-size"]
+
+
+def found_in_little_memory(path: Path) -> list[str]:
+    words = [sys.executable, "-c", BOUND, str(path), str(400 << 20)]
+    here = {"PYTHONPATH": f"{TREE}:{TREE / 'tests' / 'integration'}"}
+    done = subprocess.run(words, env=here, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+LONG = 400_000
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("METADATA", "Name: small\n" + " more\n" * LONG),
+        ("METADATA", "Requires-Dist: a" + " (" * LONG),
+        ("METADATA", "Requires-Python: " + ">=3," * LONG),
+        ("WHEEL", "Tag: " + ".".join("abcdefgh" * 400) + "-" + ".".join("ab" * 400) + "-c"),
+        ("entry_points.txt", "[a]\nb" + " " * LONG + "c\n"),
+        ("RECORD", '"' + "a" * LONG),
+    ],
+    ids=lambda value: value if len(value) < 20 else "",
+)
+def test_long_texts_take_no_time(tmp_path: Path, name: str, text: str) -> None:
+    wheel = pure()
+    wheel.set(name, text)
+    findings = report.audit(wheel.write(tmp_path), ROOMY).findings
+    assert findings
+    assert all(len(finding.got) < 10_000 for finding in findings)
+
+
+@pytest.mark.timeout(20)
+def test_many_paths_take_no_time(tmp_path: Path) -> None:
+    path = compiled(library() + b"/home/a" * 4_000_000).write(tmp_path)
+    assert report.audit(path, ROOMY).findings == ()
+
+
+@pytest.mark.timeout(60)
+def test_many_libraries_take_no_time(tmp_path: Path) -> None:
+    """Each of 1,000 extensions needs each of 20 libraries, and all of those have its symbol."""
+    stubs = tuple((f"lib{n}.so", stub(f"lib{n}.so", "ghost")) for n in range(20))
+    needing = calling(stubs[0][1], "lib0.so", "-Wl,-rpath,$ORIGIN")
+    extension = library(CALLS, "-Wl,-rpath,$ORIGIN", with_=stubs)
+    wheel = compiled(needing)
+    wheel.entries |= {f"small/{name}": data for name, data in stubs}
+    wheel.entries |= {f"small/{number}.so": extension for number in range(1000)}
+    path = wheel.write(tmp_path)
+    before = time.process_time()
+    found = report.audit(path, ROOMY).findings
+    assert time.process_time() - before < 15
+    assert [finding.id for finding in found] == ["symbol-two-providers"] * 19
+
+
+def test_an_escape_does_not_reach_the_terminal(tmp_path: Path) -> None:
+    wheel = pure()
+    wheel.entries["small/\x1b[31mred\u202e.txt"] = b"a file"
+    path = wheel.write(tmp_path)
+    words = [sys.executable, "-m", "qualify", "audit", str(path)]
+    done = subprocess.run(words, cwd=TREE, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
+    assert "zip-name-control" in done.stdout
