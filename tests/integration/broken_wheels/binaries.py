@@ -22,9 +22,10 @@ from broken_wheels.texts import promising
 from qualify.audit.policy import Audit
 
 STACK, LOAD, EXECUTE, WRITE = 0x6474E551, 1, 1, 2
-AARCH64, X86_64 = 183, 62
+AARCH64, POWER = 183, 21
 MACHINE_AT = 18
 GHOST = "libghost.so.1"
+MUSL, MUSL_LIBC = "py3-none-musllinux_1_2_x86_64", "libc.musl-x86_64.so.1"
 TORCH = "libtorch.so"
 TEXTREL = """
 __asm__(".text\\n.globl table\\ntable: .quad target\\n.globl target\\ntarget: ret\\n");
@@ -55,6 +56,13 @@ def tagged(tag: str, place: str = "small/_native.so") -> Callable[[], Wheel]:
     return changed(lambda wheel: platform(wheel, tag), of(library, place))
 
 
+def for_power(place: str) -> Callable[[], Wheel]:
+    """Python's suffix names this architecture otherwise than the platform tag does."""
+    tag = "cp311-cp311-manylinux_2_28_ppc64le"
+    power = of(lambda: put(library(), MACHINE_AT, "<H", POWER), place)
+    return changed(lambda wheel: platform(wheel, tag), power)
+
+
 def pure_with_code(wheel: Wheel) -> None:
     wheel.swap("WHEEL", "Purelib: false", "Purelib: true")
 
@@ -80,6 +88,11 @@ def requiring_torch(wheel: Wheel) -> None:
 def needing_version(version: str) -> Callable[[], Wheel]:
     host = stub("libc.so.6", "ghost", version)
     return of(lambda: calling(host, "libhost.so", "-nostdlib"))
+
+
+def on_musl(libc: str) -> bytes:
+    """A library that needs the C library by that name, and nothing of glibc."""
+    return calling(stub(libc), "libc.so", "-nostdlib")
 
 
 EXTENSION = "small/_native.cpython-311-x86_64-linux-gnu.so"
@@ -112,6 +125,15 @@ SEARCH = [
         beside(
             ("small/_native.so", calling(stub(GHOST), GHOST)), ("small/lib/" + GHOST, stub(GHOST))
         ),
+    ),
+    Defect(
+        "needed-missing",
+        changed(lambda wheel: platform(wheel, MUSL), of(library)),
+        changed(
+            lambda wheel: platform(wheel, MUSL),
+            beside(("small/_native.so", on_musl(MUSL_LIBC)), ("small/more.so", on_musl("libc.so"))),
+        ),
+        case="musl",
     ),
     Defect("needed-undeclared", NEEDS_TORCH, changed(requiring_torch, NEEDS_TORCH)),
     Defect(
@@ -199,6 +221,12 @@ WHOLE = [
         tagged("cp311-abi3-manylinux_2_28_x86_64", EXTENSION),
         tagged("cp311-abi3-manylinux_2_28_x86_64", "small/_native.abi3.so"),
         case="abi3",
+    ),
+    Defect(
+        "extension-suffix",
+        for_power(EXTENSION),
+        for_power(EXTENSION.replace("x86_64", "powerpc64le")),
+        case="triplet",
     ),
     Defect("mode-lost", tool(0o100644), tool(0o100755)),
     Defect(
