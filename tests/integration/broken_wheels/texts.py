@@ -142,6 +142,7 @@ RECORD = [
     Defect("record-escapes", recorded(lambda rows: [*rows, "../../bin/python,,"])),
     Defect("record-absent", recorded(lambda rows: [*rows, row("small/gone.py", b"")])),
     Defect("record-unlisted", recorded(lambda rows: rows[1:])),
+    Defect("record-unlisted", added(f"{FOLDER}/RECORD", b""), case="empty"),
     Defect("record-unhashed", module_row(lambda name, data: f"{name},,")),
     Defect("record-algorithm", module_row(lambda name, data: row(name, data, "md5"))),
     Defect("record-hash", module_row(lambda name, data: row(name, data + b" "))),
