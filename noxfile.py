@@ -118,6 +118,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def survey(session: nox.Session) -> None:
+    """The audit on others' wheels: no finding without a reason. Downloads gigabytes."""
+    install(session, "-e", ".", "pip>=24")
+    call(session, "qualify", "survey", *session.posargs)
+
+
+@nox.session
 def sanitize(session: nox.Session) -> None:
     """The native tests under the address and undefined-behaviour, and the thread sanitizers."""
     install(session, "-e", ".")
