@@ -12,7 +12,7 @@ from pathlib import Path
 ADD = "int add(int a, int b) { return a + b; }\n"
 PROGRAM = "void _start(void) { for (;;) {} }\n"
 """Of its own, because the system's start-up code needs the system's newest symbol versions."""
-BASE = ("-O1", "-Wl,-z,noexecstack", "-Wl,--build-id=none", "-Wl,--no-as-needed")
+BASE = ("-O1", "-s", "-Wl,-z,noexecstack", "-Wl,--build-id=none", "-Wl,--no-as-needed")
 SECONDS = 60
 LOAD = 1
 

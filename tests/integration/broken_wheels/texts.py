@@ -96,6 +96,12 @@ WHEEL = [
         tagged("py2.py3-none-any"),
         case="fewer",
     ),
+    Defect(
+        "tag-names-disagree",
+        text("WHEEL", "py3-none-any", "py3 -none-any"),
+        tagged("py3-none-any"),
+        case="malformed",
+    ),
     Defect("wheel-build", changed(built), changed(built_and_said)),
 ]
 METADATA = [
