@@ -124,6 +124,14 @@ def survey(session: nox.Session) -> None:
     call(session, "qualify", "survey", *session.posargs)
 
 
+@nox.session(name="compare-audits")
+def compare_audits(session: nox.Session) -> None:
+    """Our audit and other tools on the corpus of broken wheels; writes docs/audit-comparison.md."""
+    install(session, "-e", ".", "-r", "tests/integration/broken_wheels/tools.txt")
+    session.env["PYTHONPATH"] = "tests/integration"
+    call(session, "python", "-m", "broken_wheels.compare", *session.posargs)
+
+
 @nox.session
 def sanitize(session: nox.Session) -> None:
     """The native tests under the address and undefined-behaviour, and the thread sanitizers."""

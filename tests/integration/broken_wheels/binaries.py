@@ -123,7 +123,8 @@ SEARCH = [
         "needed-missing",
         NEEDS_GHOST,
         beside(
-            ("small/_native.so", calling(stub(GHOST), GHOST)), ("small/lib/" + GHOST, stub(GHOST))
+            ("small/_native.so", calling(stub(GHOST), GHOST, "-Wl,-rpath,$ORIGIN/lib")),
+            ("small/lib/" + GHOST, stub(GHOST)),
         ),
     ),
     Defect(

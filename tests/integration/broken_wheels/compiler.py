@@ -12,7 +12,7 @@ from pathlib import Path
 ADD = "int add(int a, int b) { return a + b; }\n"
 PROGRAM = "void _start(void) { for (;;) {} }\n"
 """Of its own, because the system's start-up code needs the system's newest symbol versions."""
-BASE = ("-O1", "-s", "-Wl,-z,noexecstack", "-Wl,--build-id=none", "-Wl,--no-as-needed")
+BASE = ("-O1", "-Wl,-z,noexecstack", "-Wl,--build-id=none", "-Wl,--no-as-needed")
 SECONDS = 60
 LOAD = 1
 
@@ -34,7 +34,17 @@ def _link(source: str, flags: tuple[str, ...], with_: tuple[tuple[str, bytes], .
         (place / "source.c").write_text(source)
         for name, data in with_:
             (place / name).write_bytes(data)
-        words = ["gcc", *BASE, *flags, "-o", "out", "source.c", *(name for name, _ in with_)]
+        strip = () if "-g" in flags else ("-s",)
+        words = [
+            "gcc",
+            *BASE,
+            *strip,
+            *flags,
+            "-o",
+            "out",
+            "source.c",
+            *(name for name, _ in with_),
+        ]
         subprocess.run(words, cwd=place, check=True, timeout=SECONDS)
         return (place / "out").read_bytes()
 

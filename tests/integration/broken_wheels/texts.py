@@ -124,8 +124,8 @@ METADATA = [
     Defect("metadata-requires-python", text("METADATA", "-Python: >=3.10", "-Python: 3.10 on")),
     Defect(
         "metadata-python-tag",
-        tagged("cp39-cp39-any"),
-        tagged("cp310-cp310-any"),
+        tagged("cp39-cp39-manylinux_2_28_x86_64"),
+        tagged("cp310-cp310-manylinux_2_28_x86_64"),
     ),
     Defect("licence-missing", dropped("licenses/LICENSE")),
     Defect(
