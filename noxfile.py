@@ -108,6 +108,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def audit(session: nox.Session) -> None:
+    """Inspect our wheels, built for it, or those that are named, by matrix/policy.toml."""
+    install(session, "-e", ".")
+    call(session, "qualify", "audit", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """The README's figures, measured in a clean room."""
     install(session, "-e", ".")

@@ -39,6 +39,16 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     room: str = ""
 
 
+class Denial(msgspec.Struct, frozen=True, kw_only=True):
+    """What an inspection of the wheels' bytes found that the policy denies, and what mends it.
+
+    That there is none shows nothing: an inspection never grants.
+    """
+
+    what: str
+    mend: str
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """The counts of one gate in one room. Waived checks stand in their outcome's count too."""
 

@@ -14,7 +14,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -24,10 +24,9 @@ import typer
 from rich.console import Console
 
 from qualify import ask, doctor, evidence, index, pipeline, show, survey, survey_words
-from qualify.audit import report, words
-from qualify.audit.policy import Audit
+from qualify.audit import baseline, report, words
 from qualify.errors import HostError, InputError, QualifyError, host_errors
-from qualify.matrix import Policy, load
+from qualify.matrix import load
 from qualify.progress import Teller
 from qualify.stage import Stages, cache_root
 from qualify.verdict import decide as decide_verdict
@@ -165,7 +164,7 @@ def decide(
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Decide from the evidence that is there; runs nothing."""
+    """Decide from the evidence that is there; runs nothing. Wheels that are given are audited."""
     kept = folder or tree / "evidence"
     matrix = pipeline.read_matrix(tree)
     found, records = index.read(kept), evidence.read_all(kept)
@@ -176,6 +175,7 @@ def decide(
         tier=matrix.gates.tier(tier),
         wheels={path.name: _digest(path) for path in wheel} if wheel else None,
     )
+    reports = report.audit_together(wheel, matrix.audit) if wheel else []
     verdict = decide_verdict(
         policy=matrix.policy,
         gates=matrix.gates,
@@ -184,6 +184,7 @@ def decide(
         records=records,
         waivers=matrix.waivers.waivers,
         today=today.date() if today else _today(),
+        denials=pipeline.denials(reports, matrix.audit),
     )
     if as_json:
         _print_json(verdict)
@@ -222,11 +223,34 @@ def _explain(id: str | None) -> None:
 @app.command()
 def audit(
     files: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
-            metavar="FILE...", help="wheels", exists=True, dir_okay=False, readable=True
+            metavar="[FILE]...",
+            help="wheels; without any, ours are built and audited as a set",
+            exists=True,
+            dir_okay=False,
+            readable=True,
         ),
-    ],
+    ] = None,
+    together: Annotated[
+        bool, typer.Option("--together", help="they are a set, to be installed together")
+    ] = False,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="a wheel that is installed with the set and not judged itself",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+        ),
+    ] = None,
+    write_baseline: Annotated[
+        bool,
+        typer.Option("--write-baseline", help="add new exports of ours to matrix/exports.toml"),
+    ] = False,
+    python: Python = pipeline.OWN_PYTHON,
+    room: Room = "auto",
     tree: Tree = Path(),
     as_json: Json = False,
     as_sarif: Annotated[bool, typer.Option("--sarif", help="print SARIF 2.1.0")] = False,
@@ -237,15 +261,28 @@ def audit(
         ),
     ] = None,
 ) -> None:
-    """Judge the bytes of wheels by matrix/policy.toml; nothing is installed or run.
+    """Judge the bytes of wheels by matrix/policy.toml; nothing of them is installed or run.
 
     Exit status 1 for findings, 2 for a file that is not there.
     """
-    policy = _audit_policy(tree)
-    reports = []
-    for path in files:
-        with host_errors(f"cannot read {path}"):
-            reports.append(report.audit(path, policy))
+    policy = baseline.read(tree)
+    named = list(files or [])
+    with host_errors("cannot read a wheel"):
+        if write_baseline:
+            ours = named or pipeline.built(tree.resolve(), _stages(tree), python, room)
+            _print_added(baseline.extend(tree, policy, ours))
+            raise typer.Exit
+        if not named:
+            reports = pipeline.audit(tree.resolve(), _stages(tree), python, room)
+        elif together or beside:
+            with _passing() as passing:
+                reports = report.audit_together(named, policy, beside=beside or (), reading=passing)
+        else:
+            reports = []
+            with _passing() as passing:
+                for path in named:
+                    passing(path)
+                    reports.append(report.audit(path, policy))
     if as_sarif:
         _print_json(words.sarif(reports))
     elif as_json:
@@ -278,7 +315,7 @@ def survey_wheels(
     done = list(
         survey.survey(
             listed,
-            _audit_policy(tree),
+            baseline.read(tree),
             only=tuple(only or "*"),
             keep=keep,
             runs=runs,
@@ -297,13 +334,20 @@ def survey_wheels(
     raise typer.Exit(1 if any(each.disagreements for each in done) else 0)
 
 
-def _audit_policy(tree: Path) -> Audit:
-    policy = load(tree / "matrix" / "policy.toml", Policy).audit
-    if policy is None:
-        raise InputError(
-            f"{tree / 'matrix' / 'policy.toml'}", expected="a table `audit`", got="none"
-        )
-    return policy
+@contextlib.contextmanager
+def _passing() -> Iterator[Callable[[Path], None]]:
+    """Shows the file that is being read, on a terminal, until it is done."""
+    teller = Teller(err)
+    tell = teller.pass_by if teller.is_live else lambda line: None
+    yield lambda path: tell(f"audit: {words.visible(path.name)}")
+    tell("")
+
+
+def _print_added(added: dict[str, tuple[str, ...]]) -> None:
+    for member, symbols in added.items():
+        out.print(f"{member}: added {', '.join(symbols)}", markup=False)
+    if not added:
+        out.print("nothing to add: matrix/exports.toml has every symbol")
 
 
 @app.command("doctor")

@@ -74,7 +74,7 @@ def sha256_of(path: Path) -> str:
 
 
 def code_of(*modules: str) -> str:
-    """sha256 over the source of these modules of the library.
+    """sha256 over the source of these modules of the library, or packages with their data.
 
     An input of what they make: nobody has to remember to count up a version.
     """
@@ -109,5 +109,11 @@ def _identity(file: File | None) -> tuple[str, int]:
     return (file.sha256, file.mode) if file else ("", 0)
 
 
-_CODE = {path.stem: sha256_of(path) for path in Path(__file__).parent.glob("*.py")}
+_HERE = Path(__file__).parent
+_CODE = {path.stem: sha256_of(path) for path in _HERE.glob("*.py")}
+_CODE |= {
+    folder.name: digest_files(folder, sorted(p.name for p in folder.iterdir() if p.is_file()))
+    for folder in _HERE.iterdir()
+    if (folder / "__init__.py").exists()
+}
 """Read once and early: what is edited during a run is not what runs."""

@@ -1,6 +1,7 @@
 """From a checkout to a verdict, top to bottom: each stage takes what the one before it made.
 
-matrix -> cell -> interpreter -> wheelhouse -> wheels -> rooms -> gates -> records -> verdict
+matrix -> cell -> interpreter -> wheelhouse -> wheels -> audit -> rooms -> gates -> records
+-> verdict
 
 A stage whose inputs have not changed is not run again: its output is found by the digest of
 its inputs, a gate's in the index of records.
@@ -31,8 +32,13 @@ from qualify import (
     rooms,
     wheelhouse,
 )
+from qualify.audit import baseline, report
+from qualify.audit.finding import Finding, kinds
+from qualify.audit.policy import Audit
+from qualify.audit.report import Report
 from qualify.build import Wheel
-from qualify.claim import Asked, Question, Verdict
+from qualify.claim import Asked, Denial, Question, Verdict
+from qualify.content import code_of
 from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
 from qualify.gate import Inputs
 from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load, read_waivers
@@ -44,6 +50,7 @@ from qualify.wheelhouse import Closure
 
 OWN_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 BENCH_SECONDS = 1200
+REPORT = "report.json"
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +58,7 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True):
 
     gates: Gates
     policy: Policy
+    audit: Audit
     waivers: Waivers
     cells: Cells
 
@@ -68,9 +76,20 @@ def read_matrix(tree: Path) -> Matrix:
     return Matrix(
         gates=gates,
         policy=load(folder / "policy.toml", Policy),
+        audit=baseline.read(tree),
         waivers=read_waivers(folder / "waivers.toml", gates),
         cells=load(folder / "cells.toml", Cells),
     )
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build needs, looked at before anything is made."""
+
+    matrix: Matrix
+    cell: Cell
+    interpreter: interpreter.Interpreter
+    engine: engine.Engine
+    images: images.Declaration
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,12 +100,45 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     closure: Closure
     wheels: tuple[Wheel, ...]
     rooms: tuple[RoomSpec, ...]
+    denials: tuple[Denial, ...]
 
 
 def prepare(
     tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str
 ) -> Prepared:
-    """Build the wheels of `python`'s cell, and make the images of its rooms."""
+    """Build the wheels of `python`'s cell, audit them, and make the images of its rooms."""
+    begun = begin(tree, stages, python=python, room=room)
+    choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.interpreter)
+    closure, wheels = make_wheels(tree, stages, begun)
+    reports = audit_wheels(stages, begun.matrix.audit, wheels, closure)
+    evidence_folder.mkdir(parents=True, exist_ok=True)
+    hidden = (tree, evidence_folder)
+    specs = rooms.prepare_rooms(stages, choice, closure, hidden)
+    return Prepared(
+        matrix=begun.matrix,
+        cell=begun.cell,
+        closure=closure,
+        wheels=wheels,
+        rooms=specs,
+        denials=denials(reports, begun.matrix.audit),
+    )
+
+
+def built(tree: Path, stages: Stages, python: str, room: str) -> list[Path]:
+    """Our wheels, built if they are not there."""
+    begun = begin(tree, stages, python=python, room=room)
+    return [wheel.path for wheel in make_wheels(tree, stages, begun)[1]]
+
+
+def audit(tree: Path, stages: Stages, python: str, room: str) -> list[Report]:
+    """What inspection finds in our wheels, built if they are not there; no room is made."""
+    begun = begin(tree, stages, python=python, room=room)
+    closure, wheels = make_wheels(tree, stages, begun)
+    return audit_wheels(stages, begun.matrix.audit, wheels, closure)
+
+
+def begin(tree: Path, stages: Stages, *, python: str, room: str) -> Begun:
+    """What the wheels of `python`'s cell are built with. Raises HostError for what is not there."""
     matrix = read_matrix(tree)
     cell = matrix.cells.for_python(python)
     found = find_interpreter(python)
@@ -94,14 +146,56 @@ def prepare(
     stages.progress(f"rooms: {chosen.note}")
     declared = images.load(tree / "containers" / "images.toml")
     doctor.demand(chosen, declared)
-    choice = rooms.choose_rooms(stages, chosen, declared, found)
-    closure = wheelhouse.fetch(stages, found, tree / "matrix" / "constraints.txt")
-    wheels = build.build_wheels(stages, tree, closure, chosen, declared, found)
-    check_cell(cell, wheels, closure)
-    evidence_folder.mkdir(parents=True, exist_ok=True)
-    hidden = (tree, evidence_folder)
-    specs = rooms.prepare_rooms(stages, choice, closure, hidden)
-    return Prepared(matrix=matrix, cell=cell, closure=closure, wheels=wheels, rooms=specs)
+    return Begun(matrix=matrix, cell=cell, interpreter=found, engine=chosen, images=declared)
+
+
+def make_wheels(tree: Path, stages: Stages, begun: Begun) -> tuple[Closure, tuple[Wheel, ...]]:
+    """The wheels, and those of others that are installed with them."""
+    constraints = tree / "matrix" / "constraints.txt"
+    closure = wheelhouse.fetch(stages, begun.interpreter, constraints)
+    wheels = build.build_wheels(
+        stages, tree, closure, begun.engine, begun.images, begun.interpreter
+    )
+    check_cell(begun.cell, wheels, closure)
+    return closure, wheels
+
+
+def audit_wheels(
+    stages: Stages, audit: Audit, wheels: tuple[Wheel, ...], closure: Closure
+) -> list[Report]:
+    """What inspection finds in the wheels, beside all that is installed with them."""
+    inputs = {
+        "wheels": " ".join(wheel.sha256 for wheel in wheels),
+        "beside": closure.sha256,
+        "policy": evidence.digest(msgspec.json.encode(audit, order="deterministic")),
+        "code": code_of("audit"),
+    }
+
+    def make(folder: Path) -> None:
+        found = report.audit_together(
+            [wheel.path for wheel in wheels], audit, beside=sorted(closure.folder.glob("*.whl"))
+        )
+        (folder / REPORT).write_bytes(msgspec.json.encode(found))
+
+    made = stages.make("audit", inputs, make)
+    return msgspec.json.decode((made.path / REPORT).read_bytes(), type=list[Report])
+
+
+def denials(reports: list[Report], audit: Audit) -> tuple[Denial, ...]:
+    """One for each kind of finding of a wheel that the policy denies."""
+    found: dict[tuple[str, str], list[Finding]] = {}
+    for each in reports:
+        for finding in each.findings:
+            if kinds()[finding.id].level in audit.denies:
+                found.setdefault((finding.wheel, finding.id), []).append(finding)
+    return tuple(
+        Denial(
+            what=f"audit: {id} in {wheel}: {several[0].where}: {several[0].got}"
+            + (f" and {len(several) - 1} more" if len(several) > 1 else ""),
+            mend=kinds()[id].mend,
+        )
+        for (wheel, id), several in found.items()
+    )
 
 
 def qualify(
@@ -122,6 +216,8 @@ def qualify(
     plan = plan_gates(
         tree, made.matrix.gates, asked, made.cell, made.wheels, made.closure, made.rooms
     )
+    if made.denials:
+        plan = []  # nothing that a gate could show would change the answer
     for inputs in plan:
         run_gate(inputs, evidence_folder, stages)
     verdict = decide(
@@ -137,6 +233,7 @@ def qualify(
         records=evidence.read_all(evidence_folder),
         waivers=made.matrix.waivers.waivers,
         today=today,
+        denials=made.denials,
     )
     write_verdict(evidence_folder, verdict)
     return verdict

@@ -27,6 +27,8 @@ The rules, in order. Each one that does not hold is a reason, and one reason ref
     tier does not take does not count: that is the ceiling of what it can show.
 12. A gate that the tier asks for whole and that is not built is `not run`, and refuses,
     whatever some of its checks have shown.
+13. An inspection of the wheels found nothing that the policy denies. With such a finding no gate
+    has to be asked for, and what that leaves unshown is its echo.
 
 Nothing is a claim unless every rule holds; so to take evidence away never helps. A reason
 that would only be the echo of another (a room without evidence shows no obligation) is left
@@ -42,7 +44,7 @@ import msgspec
 
 from qualify import agreement, evidence
 from qualify.agreement import Disagreement
-from qualify.claim import Asked, Question, Reason, Row, Verdict
+from qualify.claim import Asked, Denial, Question, Reason, Row, Verdict
 from qualify.errors import EvidenceError
 from qualify.evidence import Record
 from qualify.index import Entry, Index
@@ -61,15 +63,20 @@ def decide(
     records: Mapping[str, bytes],
     waivers: Iterable[Waiver],
     today: datetime.date,
+    denials: Iterable[Denial] = (),
 ) -> Verdict:
     """The verdict; `records` maps the name of each record's file to its bytes."""
     court = _Court(policy, gates, question, tuple(waivers), today)
     court.check_index(index, records)
-    for asked in sorted(set(question.asked)):
-        court.hear(asked, index, records)
-    court.check_gates()
-    court.check_rooms()
-    court.check_obligations()
+    denied = tuple(denials)
+    for denial in denied:
+        court.refuse(Layer.PACKAGE, denial.what, denial.mend)
+    if question.asked or not denied:
+        for asked in sorted(set(question.asked)):
+            court.hear(asked, index, records)
+        court.check_gates()
+        court.check_rooms()
+        court.check_obligations()
     return court.verdict(index)
 
 

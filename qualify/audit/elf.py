@@ -7,9 +7,11 @@ raised: counts are bounded by what fits into the file and by `MOST_SYMBOLS`.
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import struct
 from collections.abc import Iterator
+from operator import itemgetter
 
 import msgspec
 
@@ -19,15 +21,21 @@ MACHINES = {3: "i686", 21: "ppc64", 22: "s390x", 40: "armv7l", 62: "x86_64", 183
 MACHINES |= {243: "riscv64", 258: "loongarch64"}
 """Those of hosts. Code for another, an accelerator or a virtual machine, is data to a loader."""
 RELOCATABLE, PROGRAM, SHARED = 1, 2, 3
-LOAD, DYNAMIC, INTERP, NOTE, STACK, PROPERTY = 1, 2, 3, 4, 0x6474E551, 0x6474E553
+LOAD, DYNAMIC, INTERP, NOTE = 1, 2, 3, 4
+STACK, RELRO, PROPERTY = 0x6474E551, 0x6474E552, 0x6474E553
 EXECUTE, WRITE = 1, 2
-NEEDED, HASH, STRTAB, SYMTAB, STRSZ, SONAME, RPATH, TEXTREL, RUNPATH, FLAGS = (
-    *(1, 4, 5, 6, 10, 14, 15, 22, 29, 30),
+NEEDED, HASH, STRTAB, SYMTAB, STRSZ, SONAME, RPATH, TEXTREL, BIND_NOW, RUNPATH, FLAGS = (
+    *(1, 4, 5, 6, 10, 14, 15, 22, 24, 29, 30),
 )
-GNU_HASH, VERSYM, VERDEF, VERNEED = 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFE
-FLAG_TEXTREL = 4
+GNU_HASH, VERSYM, FLAGS_1 = 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFB
+VERDEF, VERNEED = 0x6FFFFFFC, 0x6FFFFFFE
+FLAG_TEXTREL, FLAG_BIND_NOW, FLAG_1_NOW = 4, 8, 1
 X86_ISA_NEEDED = 0xC0008002
-WEAK = 2
+BUILD_ID = 3
+GLOBAL, WEAK = 1, 2
+MODULE = b"PyInit_"
+OWN_NAME = 1
+"""Of a version definition that is the library's name and no version (VER_FLG_BASE)."""
 FULL_CHAIN = 1 << 16
 
 Bytes = bytes | mmap.mmap
@@ -62,6 +70,8 @@ class Undefined(msgspec.Struct, frozen=True):
     version: str
     """Empty for a symbol without one."""
     weak: bool
+    index: int
+    """In the table of symbols."""
 
 
 class Elf(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,17 +87,44 @@ class Elf(msgspec.Struct, frozen=True, kw_only=True):
     text_relocations: bool
     isa_needed: int
     """x86: bits of the levels baseline, v2, v3, v4; 0 where none is stated."""
+    bind_now: bool
+    build_id: str
+    """Hexadecimal; empty where there is none."""
     versions: tuple[Needed, ...]
+    defines: frozenset[str]
+    """Versions that it defines."""
     undefined: tuple[Undefined, ...]
     defined: frozenset[bytes]
+    weak: frozenset[bytes]
+    """Of those defined, the ones that several libraries may define alike, as C++ does."""
+    modules: tuple[int, ...]
+    """Addresses of the functions that Python calls when it imports the file (PyInit_*)."""
+    versioned: frozenset[bytes]
+    """`name@version` of those defined, where the file defines versions."""
     dynamic: int
     """Offset of the dynamic section, 0 for none."""
+    entries: tuple[tuple[int, int], ...]
+    """Tags and values of the dynamic section."""
 
     def of(self, kind: int) -> list[Segment]:
         return [segment for segment in self.segments if segment.kind == kind]
 
+    def value(self, tag: int) -> int | None:
+        return next((value for kind, value in self.entries if kind == tag), None)
 
-class _Reader:
+    def place(self, address: int) -> int:
+        """Where in the file an address is."""
+        return _place(self.of(LOAD), address)
+
+
+def _place(loads: list[Segment], address: int) -> int:
+    for load in loads:
+        if load.address <= address < load.address + load.size:
+            return address - load.address + load.offset
+    raise Damaged(0, f"address {address:#x}, which lies in no segment of the file")
+
+
+class Reader:
     """The bytes of one file, in its own order and word size."""
 
     def __init__(self, data: Bytes) -> None:
@@ -116,7 +153,7 @@ class _Reader:
 
 
 def read(data: Bytes) -> Elf:
-    reader = _Reader(data)
+    reader = Reader(data)
     kind, machine = reader.unpack("HH", 16)
     (table,) = reader.unpack("Q", 32) if reader.wide else reader.unpack("I", 28)
     entry_size, count = reader.unpack("HH", 54 if reader.wide else 42)
@@ -143,8 +180,9 @@ def read(data: Bytes) -> Elf:
         if s.kind == INTERP
     )
     tables = _Tables(reader, segments, entries)
-    undefined, defined, versions = tables.symbols()
-    flags = tables.value(FLAGS) or 0
+    flags, flags_1 = tables.value(FLAGS) or 0, tables.value(FLAGS_1) or 0
+    needed_versions, definitions = tables.needed_versions(), tables.definitions()
+    undefined, defined, weak = tables.symbols(needed_versions)
     return Elf(
         machine=name,
         kind=kind,
@@ -156,14 +194,22 @@ def read(data: Bytes) -> Elf:
         runpath=tables.paths(RUNPATH),
         text_relocations=tables.value(TEXTREL) is not None or bool(flags & FLAG_TEXTREL),
         isa_needed=_isa(reader, segments) if name in ("x86_64", "i686") else 0,
-        versions=versions,
+        bind_now=tables.value(BIND_NOW) is not None
+        or bool(flags & FLAG_BIND_NOW or flags_1 & FLAG_1_NOW),
+        build_id=_build_id(reader, segments),
+        versions=tuple(sorted(set(needed_versions.values()))),
+        defines=frozenset(definitions.values()),
         undefined=undefined,
         defined=defined,
+        weak=weak,
+        modules=tables.addresses(MODULE),
+        versioned=tables.versioned(definitions),
         dynamic=dynamic,
+        entries=tuple(entries),
     )
 
 
-def _segments(reader: _Reader, table: int, entry_size: int, count: int) -> Iterator[Segment]:
+def _segments(reader: Reader, table: int, entry_size: int, count: int) -> Iterator[Segment]:
     if count and entry_size < (56 if reader.wide else 32):
         raise Damaged(54 if reader.wide else 42, f"program headers of {entry_size} bytes")
     for number in range(count):
@@ -179,7 +225,7 @@ class _Tables:
     """What the dynamic section points to."""
 
     def __init__(
-        self, reader: _Reader, segments: tuple[Segment, ...], entries: list[tuple[int, int]]
+        self, reader: Reader, segments: tuple[Segment, ...], entries: list[tuple[int, int]]
     ) -> None:
         self.reader = reader
         self.loads = [s for s in segments if s.kind == LOAD]
@@ -193,10 +239,7 @@ class _Tables:
         return next((value for kind, value in self.entries if kind == tag), None)
 
     def place(self, address: int) -> int:
-        for load in self.loads:
-            if load.address <= address < load.address + load.size:
-                return address - load.address + load.offset
-        raise Damaged(0, f"address {address:#x}, which lies in no segment of the file")
+        return _place(self.loads, address)
 
     def text(self, at: int) -> str:
         end = self.strings.find(b"\0", at)
@@ -212,36 +255,78 @@ class _Tables:
         texts = filter(None, self.texts(tag))
         return tuple(part for text in texts for part in text.split(":"))
 
-    def symbols(self) -> tuple[tuple[Undefined, ...], frozenset[bytes], tuple[Needed, ...]]:
-        versions = self._needed_versions()
-        needed = tuple(sorted(set(versions.values())))
-        table = self.value(SYMTAB)
-        count = self._count()
-        if table is None or not count:
-            return (), frozenset(), needed
-        start = self.place(table)
-        form = "IBBHQQ" if self.reader.wide else "IIIBBH"
-        name_at, info_at, section_at = (0, 1, 3) if self.reader.wide else (0, 3, 5)
-        numbers: Iterator[tuple[int, ...]] | None = None
-        if (versym := self.value(VERSYM)) is not None:
-            numbers = self.reader.rows("H", self.place(versym), count)
+    def symbols(
+        self, versions: dict[int, Needed]
+    ) -> tuple[tuple[Undefined, ...], frozenset[bytes], frozenset[bytes]]:
+        """Those that are undefined, defined, and of the latter the weak ones."""
         undefined: list[Undefined] = []
         defined: set[bytes] = set()
+        weak: set[bytes] = set()
         strings = self.strings
-        for row in self.reader.rows(form, start, count):
-            (version,) = next(numbers) if numbers is not None else (0,)
-            binding, at = row[info_at] >> 4, row[name_at]
+        for index, (at, info, section, _, version) in enumerate(self._rows()):
+            binding = info >> 4
             if not at or not binding:
                 continue
-            if row[section_at]:  # most of a library's, so without a call
-                defined.add(strings[at : strings.find(b"\0", at)])
+            if section:  # most of a library's, so without a call
+                name = strings[at : strings.find(b"\0", at)]
+                defined.add(name)
+                if binding != GLOBAL:
+                    weak.add(name)
             else:
                 wanted = versions.get(version & 0x7FFF)
-                name = wanted.version if wanted else ""
-                undefined.append(Undefined(self.text(at), name, binding == WEAK))
-        return tuple(undefined), frozenset(defined), needed
+                of = wanted.version if wanted else ""
+                undefined.append(Undefined(self.text(at), of, binding == WEAK, index))
+        return tuple(undefined), frozenset(defined), frozenset(weak)
 
-    def _needed_versions(self) -> dict[int, Needed]:
+    def addresses(self, prefix: bytes) -> tuple[int, ...]:
+        """Of defined symbols whose names begin so."""
+        if self.strings.find(b"\0" + prefix) < 0:
+            return ()
+        return tuple(
+            address
+            for at, info, section, address, _ in self._rows()
+            if section and info >> 4 and self.strings.startswith(prefix, at)
+        )
+
+    def versioned(self, definitions: dict[int, str]) -> frozenset[bytes]:
+        if not definitions:
+            return frozenset()
+        return frozenset(
+            f"{self.text(at)}@{of}".encode()
+            for at, info, section, _, version in self._rows()
+            if at and info >> 4 and section and (of := definitions.get(version & 0x7FFF))
+        )
+
+    def _rows(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Name, info, section, address and version of each symbol."""
+        table, count = self.value(SYMTAB), self._count()
+        if table is None or not count:
+            return iter(())
+        form = "IBxHQQ" if self.reader.wide else "IIIBxH"
+        columns = itemgetter(0, 1, 2, 3) if self.reader.wide else itemgetter(0, 3, 4, 1)
+        rows = map(columns, self.reader.rows(form, self.place(table), count))
+        numbers: Iterator[tuple[int, ...]] = itertools.repeat((0,))
+        if (versym := self.value(VERSYM)) is not None:
+            numbers = self.reader.rows("H", self.place(versym), count)
+        return ((*row, version) for row, (version,) in zip(rows, numbers, strict=False))
+
+    def definitions(self) -> dict[int, str]:
+        """The versions that the file defines, by their number."""
+        found: dict[int, str] = {}
+        if (address := self.value(VERDEF)) is None:
+            return found
+        at = self.place(address)
+        for _ in range(FULL_CHAIN):
+            _, flags, number, _, _, first, following = self.reader.unpack("HHHHIII", at)
+            name, _ = self.reader.unpack("II", at + first)
+            if not flags & OWN_NAME:
+                found[number & 0x7FFF] = self.text(name)
+            at += following
+            if not following:
+                return found
+        raise Damaged(at, "a chain of defined versions without an end")
+
+    def needed_versions(self) -> dict[int, Needed]:
         found: dict[int, Needed] = {}
         if (address := self.value(VERNEED)) is None:
             return found
@@ -283,7 +368,7 @@ class _Tables:
         return count
 
 
-def _isa(reader: _Reader, segments: tuple[Segment, ...]) -> int:
+def _isa(reader: Reader, segments: tuple[Segment, ...]) -> int:
     """Bits of GNU_PROPERTY_X86_ISA_1_NEEDED of the property note."""
     word = 8 if reader.wide else 4
     for segment in segments:
@@ -297,3 +382,19 @@ def _isa(reader: _Reader, segments: tuple[Segment, ...]) -> int:
                 return int(struct.unpack_from(reader.order + "I", data, at + 8)[0])
             at += 8 + (length + word - 1) // word * word
     return 0
+
+
+def _build_id(reader: Reader, segments: tuple[Segment, ...]) -> str:
+    """Of the first note of that kind. Notes that are cut short end their segment."""
+    for segment in segments:
+        if segment.kind != NOTE:
+            continue
+        data = reader.slice(segment.offset, segment.size)
+        at = 0
+        while at + 12 <= len(data):
+            named, length, kind = struct.unpack_from(reader.order + "III", data, at)
+            begin = at + 12 + (named + 3) // 4 * 4
+            if kind == BUILD_ID and data[at + 12 : at + 12 + named] == b"GNU\0":
+                return data[begin : begin + length].hex()
+            at = begin + (length + 3) // 4 * 4
+    return ""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+Level = Literal["error", "warning", "note"]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -23,6 +24,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     got: str
 
     @property
+    def where(self) -> str:
+        """Member and place; "the wheel" for one that is about all of it."""
+        return " ".join(filter(None, (self.member, self.place))) or "the wheel"
+
+    @property
     def place(self) -> str:
         if self.line is not None:
             return f"line {self.line}"
@@ -33,7 +39,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`error`: an install or a use breaks, or two tools disagree on what the wheel is; `warning`:
     it breaks for some; `note`: it works, and says or carries more than it should."""
 
-    level: Literal["error", "warning", "note"]
+    level: Level
     wrong: Text
     seen: Text
     mend: Text

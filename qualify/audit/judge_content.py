@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from qualify.audit.finding import Finding
-from qualify.audit.judge_metadata import file_name, installed_path
+from qualify.audit.layout import installed_path
 from qualify.audit.policy import Audit, Promise, matches
-from qualify.audit.wheel import Wheel
+from qualify.audit.wheel import Wheel, file_name
 
 SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")
 EXECUTE = 0o111

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.tags import Tag
-from packaging.utils import canonicalize_name
 
 from qualify.audit import elf, fields, platform_tag
 from qualify.audit.elf import Elf
 from qualify.audit.finding import Finding
-from qualify.audit.judge_metadata import file_name, installed_path
+from qualify.audit.layout import installed_path
 from qualify.audit.platform_tag import Promise
 from qualify.audit.policy import Audit, matches
-from qualify.audit.wheel import Wheel, metadata
+from qualify.audit.wheel import Binary, Wheel, file_name
 
 BASELINE = 1
 """The bit of x86's instruction-set levels that every such machine has."""
 STACK_IS_EXECUTABLE = ("x86_64", "i686", "armv7l", "s390x", "ppc64")
 """Where glibc gives an executable stack to a file that says nothing (DEFAULT_STACK_PERMS)."""
-OPENMP = re.compile(r"lib(g|i|)omp\d*(-\w+)?\.so")
-LOADER = re.compile(r"ld(64|-linux|-musl)")
 SUFFIX = re.compile(r"\.(?:cpython-(\d)(\d+)\w*-([\w-]+)|abi3)\.so$")
 
 Said = Iterator[tuple[str, int, str]]
@@ -47,20 +42,18 @@ def judge(wheel: Wheel, audit: Audit) -> Iterator[Finding]:
         yield from _findings(wheel, member, said)
     names = {posixpath.basename(m) for m in good} | {e.soname for e in good.values()}
     suffixes = {found[1] + found[2] for m in good if (found := SUFFIX.search(m)) and found[1]}
-    required = _required(wheel)
     for member, facts in good.items():
         yield from _findings(wheel, member, _search(member, facts))
         yield from _findings(wheel, member, _segments(facts, audit))
+        yield from _findings(wheel, member, _moved(facts, wheel.binaries[member], promise))
         yield from _findings(wheel, member, _tagged(member, facts, tags, promise, suffixes))
-        yield from _findings(wheel, member, _needed(facts, names, promise, audit, required))
         yield from _findings(wheel, member, _versions(facts, names, promise))
-    for member, said in _symbols(good, promise):
-        yield from _findings(wheel, member, said)
-    if name and (listed := audit.promise(name[0])):
-        for member, symbols in listed.exports.items():
-            yield from _findings(wheel, member, _exports(good.get(member), symbols))
+    if name and (ours := audit.promise(name[0])):
+        for member, said in _exports(good, audit.exports.get(name[0], {})):
+            yield from _findings(wheel, member, said)
+        for member, facts in good.items() if ours.hardened else ():
+            yield from _findings(wheel, member, _hardened(facts))
     yield from _pure(wheel, good, promise)
-    yield from _copies(wheel, good)
 
 
 def _findings(
@@ -100,8 +93,6 @@ def _segments(facts: Elf, audit: Audit) -> Said:
     for segment in facts.of(elf.LOAD):
         if segment.flags & elf.WRITE and segment.flags & elf.EXECUTE:
             yield "writable-code", segment.header, f"flags {segment.flags:#x} of PT_LOAD"
-    if facts.text_relocations:
-        yield "text-relocations", facts.dynamic, "DT_TEXTREL"
     if facts.isa_needed & ~BASELINE:
         level = facts.isa_needed.bit_length()
         yield "isa-level", facts.of(elf.PROPERTY)[0].offset, f"x86-64-v{level}"
@@ -109,16 +100,50 @@ def _segments(facts: Elf, audit: Audit) -> Said:
         yield "interpreter-path", facts.of(elf.INTERP)[0].offset, path
 
 
-def _exports(facts: Elf | None, symbols: tuple[str, ...]) -> Said:
-    """Of a member that is not there, all exports are missing."""
-    defined = sorted(name.decode("ascii", "replace") for name in facts.defined) if facts else []
-    at = facts.dynamic if facts else 0
-    if unlisted := [name for name in defined if not matches(name, symbols)]:
-        yield "export-unlisted", at, _some(unlisted)
-    if missing := [
-        pattern for pattern in symbols if not any(matches(n, (pattern,)) for n in defined)
-    ]:
-        yield "export-missing", at, _some(missing)
+def _moved(facts: Elf, binary: Binary, promise: Promise) -> Said:
+    moved = binary.relocations
+    if moved.text is not None:
+        word = "" if facts.text_relocations else ", and no DT_TEXTREL: a crash at load"
+        yield "text-relocations", moved.text, f"a relocation of bytes that are not writable{word}"
+    elif facts.text_relocations:
+        yield "text-relocations", facts.dynamic, "DT_TEXTREL"
+    ask = binary.extension
+    if ask and not any(each.startswith("x86_64_v") for each in promise.architectures):
+        yield "isa-at-load", ask.offset, f"{ask.name}: {ask.instruction}"
+    if promise.musl and moved.indirect is not None:
+        yield "ifunc-musl", moved.indirect, "a symbol or relocation of an indirect function"
+
+
+def _exports(
+    good: dict[str, Elf], listed: dict[str, tuple[str, ...]]
+) -> Iterator[tuple[str, list[tuple[str, int, str]]]]:
+    """Of a member that is not there, all exports are missing. A program exports to nobody."""
+    libraries = [m for m, facts in good.items() if facts.soname and not facts.interpreter]
+    for member in dict.fromkeys((*listed, *libraries)):
+        facts = good.get(member)
+        found, wanted = exported(facts) if facts else set[str](), set(listed.get(member, ()))
+        at = facts.dynamic if facts else 0
+        if unlisted := sorted(found - wanted):
+            yield member, [("export-unlisted", at, _some(unlisted))]
+        if missing := sorted(wanted - found):
+            yield member, [("export-missing", at, _some(missing))]
+
+
+def exported(facts: Elf) -> set[str]:
+    """As in matrix/exports.toml. The symbol that linkers add for each version is left out."""
+    with_version = {name.partition(b"@")[0] for name in facts.versioned}
+    names = facts.versioned | (facts.defined - with_version)
+    texts = {name.decode("utf-8", "backslashreplace") for name in names}
+    return texts - {f"{version}@{version}" for version in facts.defines}
+
+
+def _hardened(facts: Elf) -> Said:
+    if facts.dynamic and not facts.of(elf.RELRO):
+        yield "relro-missing", facts.dynamic, "no PT_GNU_RELRO"
+    if facts.dynamic and not facts.bind_now:
+        yield "bind-now-missing", facts.dynamic, "neither DF_BIND_NOW nor DF_1_NOW"
+    if not facts.build_id:
+        yield "build-id-missing", facts.dynamic, "no NT_GNU_BUILD_ID"
 
 
 def _some(names: list[str]) -> str:
@@ -168,35 +193,6 @@ def _pure(wheel: Wheel, good: dict[str, Elf], promise: Promise) -> Iterator[Find
         yield Finding(id=id, wheel=wheel.name, member=inside[0], offset=0, got=got)
 
 
-def _needed(
-    facts: Elf, names: set[str], promise: Promise, audit: Audit, required: set[str]
-) -> Said:
-    system = platform_tag.system(facts.machine, promise).libraries
-    for library in facts.needed:
-        if "/" in library:
-            yield "needed-path", facts.dynamic, library
-        elif re.match(r"libpython\d", library):
-            yield "needed-python", facts.dynamic, library
-        elif library in names or library in system or LOADER.match(library):
-            continue
-        elif not matches(library, audit.host_libraries):
-            owners = [o for o, patterns in audit.provided.items() if matches(library, patterns)]
-            if not owners:
-                yield "needed-missing", facts.dynamic, library
-            elif not required & set(owners):
-                yield "needed-undeclared", facts.dynamic, f"{library}, of {' or '.join(owners)}"
-
-
-def _required(wheel: Wheel) -> set[str]:
-    found: set[str] = set()
-    for field in metadata(wheel).all("requires-dist"):
-        try:
-            found.add(canonicalize_name(Requirement(field.value).name))
-        except InvalidRequirement:
-            continue  # a finding of METADATA
-    return found
-
-
 def _versions(facts: Elf, names: set[str], promise: Promise) -> Said:
     newest = platform_tag.system(facts.machine, promise).newest
     new = [
@@ -208,60 +204,3 @@ def _versions(facts: Elf, names: set[str], promise: Promise) -> Said:
         listed = ", ".join(f"{need.version} of {need.library}" for need in new)
         glibc = ".".join(map(str, promise.glibc or ()))
         yield "tag-too-old", facts.dynamic, f"{listed}; the tag promises glibc {glibc}"
-
-
-def _symbols(
-    good: dict[str, Elf], promise: Promise
-) -> Iterator[tuple[str, list[tuple[str, int, str]]]]:
-    """Undefined symbols where the whole closure can be seen: libraries of the wheel, and those of
-    the host whose symbols all have versions. What each process has (the C library, Python) may
-    be needed without a version and without naming its library."""
-    if promise.musl:
-        return  # its libc has no symbol versions
-    by_name: dict[str, Elf] = {}
-    for member, facts in good.items():
-        by_name.setdefault(posixpath.basename(member), facts)
-        by_name.setdefault(facts.soname, facts)
-    defined: frozenset[bytes] | None = None
-    for member, facts in good.items():
-        wanted = [u.name for u in facts.undefined if not u.version and not u.weak]
-        wanted = [name for name in wanted if not re.match(r"_?Py", name)]
-        if not wanted or not facts.needed or not _is_closed(facts, by_name):
-            continue
-        if defined is None:
-            defined = platform_tag.glibc_symbols().union(*(e.defined for e in good.values()))
-        if missing := [name for name in wanted if name.encode() not in defined]:
-            yield member, [("undefined-symbol", facts.dynamic, _some(missing))]
-
-
-def _is_closed(facts: Elf, by_name: dict[str, Elf]) -> bool:
-    todo, seen = list(facts.needed), set[str]()
-    while todo:
-        library = todo.pop()
-        if library in seen or library in platform_tag.VERSIONED or LOADER.match(library):
-            continue
-        seen.add(library)
-        if library not in by_name:
-            return False
-        todo.extend(by_name[library].needed)
-    return True
-
-
-def _copies(wheel: Wheel, good: dict[str, Elf]) -> Iterator[Finding]:
-    digests = {
-        m.name: c.digest for m in wheel.archive.members if (c := wheel.contents.get(m.entry))
-    }
-    sonames: defaultdict[str, list[str]] = defaultdict(list)
-    runtimes: dict[str, str] = {}
-    for member, facts in good.items():
-        if facts.soname:
-            sonames[facts.soname].append(member)
-        if kind := OPENMP.match(posixpath.basename(member)):
-            runtimes.setdefault(kind[1], member)
-    for soname, members in sonames.items():
-        if len({digests[m] for m in members}) > 1:
-            got = f"{soname} is {members[0]} too"
-            yield Finding(id="library-twice", wheel=wheel.name, member=members[1], got=got)
-    if len(runtimes) > 1:
-        first, second, *_ = runtimes.values()
-        yield Finding(id="two-openmp", wheel=wheel.name, member=second, got=f"beside {first}")

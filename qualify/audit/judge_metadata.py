@@ -10,13 +10,14 @@ from pathlib import PurePosixPath
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, parse_tag
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from qualify.audit import fields
 from qualify.audit.fields import Fields
 from qualify.audit.finding import Finding
-from qualify.audit.wheel import TEXTS, Wheel
+from qualify.audit.layout import installed_path
+from qualify.audit.wheel import TEXTS, Name, Wheel, file_name
 
 FORMATS = ("1.0", "1.1", "1.2", "2.1", "2.2", "2.3", "2.4", "2.5")
 ONCE: tuple[str, ...] = ("metadata-version", "name", "version", "summary", "description", "license")
@@ -27,15 +28,6 @@ LONGEST_TAG = 1000
 """A tag set stands for the product of its parts, so that a long one is millions."""
 LARGEST_PYTHON = 40
 """Minor version up to which a tag for one Python is compared with Requires-Python."""
-
-Name = tuple[str, Version, tuple[int, str] | tuple[()], frozenset[Tag]]
-
-
-def file_name(wheel: Wheel) -> Name | None:
-    try:
-        return parse_wheel_filename(wheel.name)
-    except (InvalidWheelFilename, InvalidVersion):
-        return None
 
 
 def judge(wheel: Wheel) -> Iterator[Finding]:
@@ -229,9 +221,3 @@ def _modules(wheel: Wheel) -> set[str]:
         found.add("/".join([*parts[:-1], parts[-1].partition(".")[0]]))
         found.update("/".join(parts[:n]) for n in range(1, len(parts)))
     return found
-
-
-def installed_path(member: str) -> str:
-    """Where a member goes below the folder of packages; others of .data stay as they are."""
-    match = re.match(r"[^/]+\.data/(?:purelib|platlib)/", member)
-    return member[match.end() :] if match else member

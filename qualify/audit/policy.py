@@ -9,6 +9,7 @@ import re
 import msgspec
 
 from qualify.audit.archive import Limits
+from qualify.audit.finding import Level
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,14 +21,20 @@ class Promise(_Strict, frozen=True, kw_only=True):
 
     `content`: patterns, each of which some member matches, and that together match every member
     outside of the dist-info folder. `programs`: patterns of members that must be executable.
-    `exports`: for a member, every symbol that it defines for others, as patterns that all match.
+    What its libraries export is in matrix/exports.toml, every symbol.
     """
 
     name: str
     largest_bytes: int
     content: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
-    exports: dict[str, tuple[str, ...]] = {}
+    hardened: bool = False
+    """Whether each compiled file is bound at load, read-only after that, and has a build id."""
+
+
+Exports = dict[str, dict[str, tuple[str, ...]]]
+"""Distribution and member to each symbol that it defines for others, as `name` or `name@version`.
+What was released stays: it is a promise."""
 
 
 class Accepted(_Strict, frozen=True, kw_only=True):
@@ -41,19 +48,25 @@ class Accepted(_Strict, frozen=True, kw_only=True):
 
 class Audit(_Strict, frozen=True, kw_only=True):
     limits: Limits
+    denies: tuple[Level, ...]
+    """Levels of findings with which the pipeline does not qualify wheels."""
+    pythons: tuple[str, ...]
+    """Those in which a set of wheels is looked at."""
     build_folders: tuple[str, ...]
     host_libraries: tuple[str, ...]
     """Patterns of what drivers and the system give beside the platform tag's own list."""
     interpreters: dict[str, tuple[str, ...]]
     """Architecture to the program interpreters that its systems have."""
     provided: dict[str, tuple[str, ...]]
-    """Distribution to patterns of the libraries that it installs for others."""
+    """Distribution to patterns of the libraries that it loads for others, before they are."""
     strays: tuple[str, ...]
     stray_folders: tuple[str, ...]
     startup: tuple[str, ...]
     """Patterns of .pth files that may be, of which the reason is in the file."""
     wheels: tuple[Promise, ...] = ()
     accepted: tuple[Accepted, ...] = ()
+    exports: Exports = {}
+    """Those of matrix/exports.toml."""
 
     def promise(self, name: str) -> Promise | None:
         return next((promise for promise in self.wheels if promise.name == name), None)

@@ -1,22 +1,26 @@
-"""The audit of one wheel: its facts judged, and what policy accepts set apart."""
+"""The audit of wheels, one or a set: facts judged, and what policy accepts set apart."""
 
 from __future__ import annotations
 
-import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from qualify.audit import (
     judge_archive,
+    judge_closure,
     judge_content,
     judge_elf,
     judge_metadata,
     judge_record,
+    together,
     wheel,
 )
 from qualify.audit.finding import Finding
 from qualify.audit.policy import Audit, matches
+from qualify.errors import InputError
 
 LONGEST = 2000
 """Characters of what was found that are told."""
@@ -38,15 +42,49 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def audit(path: Path, policy: Audit) -> Report:
-    """Raises OSError where the file can't be read; a wheel that is bad is a value."""
+    """A wheel by itself. Raises OSError where the file can't be read; a bad wheel is a value."""
     facts = wheel.read(path, policy)
-    found = itertools.chain(
-        judge_archive.judge(facts),
-        judge_metadata.judge(facts),
-        judge_record.judge(facts),
-        judge_content.judge(facts, policy),
-        judge_elf.judge(facts, policy),
-    )
+    found = (*_of_each(facts, policy), *judge_closure.judge([facts], policy))
+    return _report(path, facts, found, policy)
+
+
+def audit_together(
+    paths: Sequence[Path],
+    policy: Audit,
+    *,
+    beside: Sequence[Path] = (),
+    reading: Callable[[Path], None] = lambda path: None,
+) -> list[Report]:
+    """Wheels that are installed together, and with those `beside`, which are not judged.
+
+    What two wheels do to each other is told of the later one; those beside come first. `reading`
+    is called before each file is read. Raises InputError for two files of one name, and OSError.
+    """
+    names = Counter(path.name for path in (*beside, *paths))
+    if double := [name for name, count in names.items() if count > 1]:
+        raise InputError("a set of wheels", expected="files of different names", got=double[0])
+    facts = []
+    for path in (*beside, *paths):
+        reading(path)
+        facts.append(wheel.read(path, policy))
+    found: defaultdict[str, list[Finding]] = defaultdict(list)
+    for finding in together.judge(facts, policy):
+        found[finding.wheel].append(finding)
+    return [
+        _report(path, each, (*_of_each(each, policy), *found[each.name]), policy)
+        for path, each in zip(paths, facts[len(beside) :], strict=True)
+    ]
+
+
+def _of_each(facts: wheel.Wheel, policy: Audit) -> Iterator[Finding]:
+    yield from judge_archive.judge(facts)
+    yield from judge_metadata.judge(facts)
+    yield from judge_record.judge(facts)
+    yield from judge_content.judge(facts, policy)
+    yield from judge_elf.judge(facts, policy)
+
+
+def _report(path: Path, facts: wheel.Wheel, found: Iterable[Finding], policy: Audit) -> Report:
     findings: list[Finding] = []
     accepted: list[Excused] = []
     for whole in found:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import mmap
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
 
-from qualify.audit import archive, build_paths, elf, fields, record
+from qualify.audit import archive, build_paths, elf, fields, load_code, record, relocations
 from qualify.audit.archive import Archive, Content, Flaw, Limits, Member
 from qualify.audit.build_paths import Paths
+from qualify.audit.load_code import Extension
 from qualify.audit.policy import Audit
+from qualify.audit.relocations import Relocations
 
 
 class Binary(msgspec.Struct, frozen=True):
     """An ELF member: its facts, or where and how it is damaged; and paths of the build in it."""
 
     elf: elf.Elf | None
+    relocations: Relocations
+    extension: Extension | None
     damage: tuple[int, str] | None
     build_paths: Paths | None
 
@@ -53,6 +63,8 @@ class Wheel(msgspec.Struct, frozen=True, kw_only=True):
         return self.texts.get(self.dist_info(name))
 
 
+Name = tuple[str, Version, tuple[int, str] | tuple[()], frozenset[Tag]]
+"""Distribution, version, build number and tags."""
 TEXTS = ("WHEEL", "METADATA", "RECORD", "entry_points.txt")
 FOLDER_TEXTS = tuple(f".dist-info/{name}" for name in TEXTS)
 STRONG = ("sha384", "sha512")
@@ -168,13 +180,15 @@ class _Sorter:
 
 
 def _binary(file: BinaryIO, folders: tuple[str, ...]) -> Binary:
-    facts, damage = None, None
+    facts, damage, moved, extension = None, None, relocations.NONE, None
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             facts = elf.read(data)
+            moved = relocations.read(data, facts)
+            extension = load_code.read(data, facts, moved)
         except elf.Damaged as error:
-            damage = (error.offset, error.got)
-        return Binary(facts, damage, build_paths.find(data, folders))
+            facts, damage = None, (error.offset, error.got)
+        return Binary(facts, moved, extension, damage, build_paths.find(data, folders))
 
 
 def _other_digests(file: BinaryIO, wheel: Wheel) -> dict[tuple[str, str], str]:
@@ -193,6 +207,21 @@ def _other_digests(file: BinaryIO, wheel: Wheel) -> dict[tuple[str, str], str]:
 
 class _Nowhere:
     def write(self, data: bytes) -> None: ...
+
+
+def file_name(wheel: Wheel) -> Name | None:
+    """What the file's name says; None for one that is no wheel's."""
+    try:
+        return parse_wheel_filename(wheel.name)
+    except (InvalidWheelFilename, InvalidVersion):
+        return None
+
+
+def requirements(wheel: Wheel) -> Iterator[tuple[int, Requirement]]:
+    """With their lines in METADATA. One that cannot be parsed is a finding of METADATA."""
+    for field in metadata(wheel).all("requires-dist"):
+        with contextlib.suppress(InvalidRequirement):
+            yield field.line, Requirement(field.value)
 
 
 def metadata(wheel: Wheel) -> fields.Fields:

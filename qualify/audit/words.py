@@ -1,23 +1,25 @@
-"""Reports in words, as a table for people, and as SARIF 2.1.0 for code hosts."""
+"""Reports in words, as lines for people, and as SARIF 2.1.0 for code hosts."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from qualify import __version__
-from qualify.audit.finding import Finding, kinds
+from qualify.audit.finding import Finding, Level, kinds
 from qualify.audit.report import Report
 from qualify.errors import InputError
 
 SARIF = "2.1.0"
 SHOWN = 5
+LEVELS: tuple[Level, ...] = get_args(Level)
+STYLES: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
@@ -35,33 +37,40 @@ def explain(id: str) -> str:
 
 
 def render(reports: list[Report]) -> RenderableType:
-    """Findings of one kind together, `SHOWN` of them; the rest is in JSON."""
+    """The worst first, findings of one kind together, `SHOWN` of them; the rest is in JSON."""
     shown: list[RenderableType] = []
     for report in reports:
         name = visible(Path(report.path).name)
-        shown.append(Text(f"{name}: {_count(report)}", style="bold"))
-        for id in dict.fromkeys(finding.id for finding in report.findings):
-            kind = kinds()[id]
-            same = [finding for finding in report.findings if finding.id == id]
-            shown.append(Text(f"{kind.level} {id}: {kind.wrong}. {kind.seen} {kind.mend}"))
-            table = Table(box=None, show_header=False, padding=(0, 2))
-            for finding in same[:SHOWN]:
-                where = " ".join(filter(None, (visible(finding.member), finding.place)))
-                table.add_row(Text(where, overflow="fold"), Text(visible(finding.got)))
-            if len(same) > SHOWN:
-                table.add_row(f"and {len(same) - SHOWN} more", "")
-            shown.append(table)
+        held = f"{report.members} members, {report.binaries} of them compiled"
+        shown.append(Text(f"{name}: {_count(report.findings)} in {held}", style="bold"))
+        ids = dict.fromkeys(finding.id for finding in report.findings)
+        for id in sorted(ids, key=lambda id: LEVELS.index(kinds()[id].level)):
+            shown += _kind(id, [finding for finding in report.findings if finding.id == id])
         reasons = Counter((one.finding.id, one.reason) for one in report.accepted)
         for (id, reason), count in reasons.items():
             shown.append(Text(f"accepted {id}, {count} times: {reason}"))
-        shown.append(Text(""))
-    return Group(*shown[:-1])
+    if len(reports) > 1:
+        found = tuple(finding for report in reports for finding in report.findings)
+        shown.append(Text(f"{len(reports)} wheels: {_count(found)}", style="bold"))
+    return Group(*shown)
 
 
-def _count(report: Report) -> str:
-    number = len(report.findings)
-    findings = "no findings" if not number else f"{number} finding{'s' * (number > 1)}"
-    return f"{findings} in {report.members} members, {report.binaries} of them compiled"
+def _kind(id: str, findings: list[Finding]) -> Iterator[Text]:
+    kind = kinds()[id]
+    yield Text.assemble((kind.level, STYLES[kind.level]), " ", (id, "bold"), f": {kind.wrong}")
+    for finding in findings[:SHOWN]:
+        yield Text(f"  {visible(finding.where)}: {visible(finding.got)}", overflow="fold")
+    if len(findings) > SHOWN:
+        yield Text(f"  and {len(findings) - SHOWN} more: --json has all")
+    yield Text(f"  seen: {kind.seen}")
+    yield Text(f"  mend: {kind.mend}")
+
+
+def _count(findings: tuple[Finding, ...]) -> str:
+    """Such as "2 errors, 1 note"."""
+    numbers = Counter(kinds()[finding.id].level for finding in findings)
+    words = [f"{n} {level}{'s' * (n > 1)}" for level in LEVELS if (n := numbers[level])]
+    return ", ".join(words) or "no findings"
 
 
 def visible(text: str) -> str:
@@ -94,8 +103,7 @@ def sarif(reports: list[Report]) -> dict[str, Any]:
 
 def _result(report: Report, finding: Finding, rule: int) -> dict[str, Any]:
     kind = kinds()[finding.id]
-    where = " ".join(filter(None, (finding.member, finding.place)))
-    text = f"{kind.wrong}: {finding.got}" + (f" ({where})" if where else "")
+    text = f"{kind.wrong}: {finding.got} ({finding.where})"
     location: dict[str, Any] = {
         "physicalLocation": {"artifactLocation": {"uri": quote(Path(report.path).as_posix())}}
     }

@@ -8,10 +8,12 @@ import re
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import CELL, GATES, World, check, events, jsonl
+from broken_wheels.good import Wheel, pure
+from samples import CELL, GATES, World, check, events, jsonl, room
 
 from qualify import cli, evidence, index
 from qualify.process import Completed, run
@@ -79,19 +81,20 @@ def decide(tree: Path, *words: str | Path) -> Completed:
     return qualify("decide", "--tree", tree, "--cell", CELL.id, *words)
 
 
-def fill(tree: Path, lines: bytes) -> World:
-    from samples import room
-
+def fill(tree: Path, lines: bytes, change: Callable[[Wheel], object] = lambda w: None) -> World:
+    """Records of two rooms about a small wheel, as changed."""
+    made = pure()
+    change(made)
+    path = made.write(tree)
     world = World(tree / "evidence")
     for name in ("debian12", "debian13"):
-        world.add(lines, where=room(name), wheels=_wheels(tree))
+        digest = evidence.digest(path.read_bytes())
+        world.add(lines, where=room(name), wheels={path.name: digest})
     return world
 
 
-def _wheels(tree: Path) -> dict[str, str]:
-    wheel = tree / "torch_emu-0.1.0-py3-none-any.whl"
-    wheel.write_bytes(b"wheel")
-    return {wheel.name: evidence.digest(b"wheel")}
+def damaged(wheel: Wheel) -> None:
+    wheel.record = lambda rows: rows[1:]
 
 
 def test_decide_exits_0_only_for_a_claim(tree: Path) -> None:
@@ -106,12 +109,25 @@ def test_decide_exits_0_only_for_a_claim(tree: Path) -> None:
 
 def test_decide_about_wheels(tree: Path) -> None:
     fill(tree, jsonl(events(check("gate0.a.one"))))
-    wheel = tree / "torch_emu-0.1.0-py3-none-any.whl"
+    wheel = tree / pure().name
     assert decide(tree, "--wheel", wheel).status == 0
-    wheel.write_bytes(b"swapped after its record")
+    swapped = pure()
+    swapped.entries["small/more.py"] = b"swapped = True"
+    swapped.write(tree)
     done = decide(tree, "--wheel", wheel)
     assert done.status == 1
     assert "is about something else: the wheels" in done.stdout
+    assert "audit:" not in done.stdout
+
+
+def test_decide_refuses_wheels_that_the_policy_denies(tree: Path) -> None:
+    """Also where every record of them is in order: an inspection denies by itself."""
+    wheel = tree / pure().name
+    fill(tree, jsonl(events(check("gate0.a.one"))), damaged)
+    done = decide(tree, "--wheel", wheel)
+    assert done.status == 1
+    assert "audit: record-unlisted in small-1.0-py3-none-any.whl" in done.stdout
+    assert "package" in done.stdout
 
 
 def test_decide_refuses_a_failure_and_a_removed_record(tree: Path) -> None:
@@ -128,10 +144,10 @@ def test_the_newest_inputs_are_asked_for(tree: Path) -> None:
     good = jsonl(events(check("gate0.a.one")))
     fill(tree, bad)
     world = World(tree / "evidence")
-    from samples import room
-
+    wheel = tree / pure().name
+    wheels = {wheel.name: evidence.digest(wheel.read_bytes())}
     for name in ("debian12", "debian13"):
-        world.add(good, where=room(name), wheels=_wheels(tree), key="a" * 64)
+        world.add(good, where=room(name), wheels=wheels, key="a" * 64)
     assert decide(tree).status == 0
 
 

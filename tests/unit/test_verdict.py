@@ -21,7 +21,7 @@ from samples import (
 )
 
 from qualify import evidence, index
-from qualify.claim import Verdict
+from qualify.claim import Denial, Verdict
 from qualify.engine import RoomKind
 from qualify.errors import InputError
 from qualify.evidence import Fault
@@ -391,3 +391,21 @@ def test_an_older_head_that_is_put_back_is_refused(world: World) -> None:
     assert "does not count the last 1 of the index's lines" in world.decide().reasons[0].what
     index.require(world.folder)
     assert any(r.check == "gate0.a.one" for r in world.decide().reasons), "it counts again"
+
+
+def test_what_an_inspection_denies_is_refused_whatever_the_gates_showed(world: World) -> None:
+    assert world.fill().decide().claim
+    denial = Denial(what="audit: execstack in a.whl", mend="link it otherwise")
+    verdict = world.decide(denials=(denial,))
+    assert not verdict.claim
+    (reason,) = verdict.reasons
+    assert (reason.layer, reason.what, reason.mend) == (Layer.PACKAGE, denial.what, denial.mend)
+    assert verdict.rows == world.decide().rows
+
+
+def test_denied_wheels_of_which_nothing_was_asked_have_no_other_reason(world: World) -> None:
+    """No gate is run on them: that none ran is no news, and still no claim."""
+    denial = Denial(what="audit: execstack in a.whl", mend="link it otherwise")
+    verdict = world.decide(denials=(denial,))
+    assert not verdict.claim
+    assert [reason.what for reason in verdict.reasons] == [denial.what]

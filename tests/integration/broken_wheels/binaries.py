@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 from broken_wheels.compiler import (
@@ -13,12 +14,14 @@ from broken_wheels.compiler import (
     program,
     put,
     reflagged,
+    scripted,
     stub,
     without,
 )
 from broken_wheels.defect import Defect, changed
 from broken_wheels.good import FOLDER, Wheel, compiled, platform
 from broken_wheels.texts import promising
+from qualify.audit import elf, relocations
 from qualify.audit.policy import Audit
 
 STACK, LOAD, EXECUTE, WRITE = 0x6474E551, 1, 1, 2
@@ -95,6 +98,118 @@ def on_musl(libc: str) -> bytes:
     return calling(stub(libc), "libc.so", "-nostdlib")
 
 
+def ghost_found(path: str) -> Callable[[], Wheel]:
+    return beside(
+        ("small/_native.so", calling(stub(GHOST), GHOST, f"-Wl,-rpath,{path}")),
+        ("small/lib/" + GHOST, stub(GHOST)),
+    )
+
+
+def through_another(*flags: str, also: tuple[str, bytes] | None = None) -> Callable[[], Wheel]:
+    """An extension that finds a library, which needs another one and searches nowhere."""
+    middle = library(
+        CALLS.replace("call(", "middle("), "-Wl,-soname,libmiddle.so", with_=((GHOST, stub(GHOST)),)
+    )
+    with_ = (("libmiddle.so", middle), *([also] if also else []), (GHOST, stub(GHOST)))
+    if not also:
+        flags = (*flags, "-Wl,--as-needed", "-Wl,-rpath-link,.")
+    extension = library(CALLS.replace("ghost", "middle"), *flags, with_=with_)
+    return beside(
+        ("small/_native.so", extension),
+        ("small/lib/libmiddle.so", middle),
+        ("small/lib/" + GHOST, stub(GHOST)),
+    )
+
+
+def versioned(has: str) -> Callable[[], Wheel]:
+    """A caller of a library in version 2 of its symbol."""
+    return beside(
+        ("small/_native.so", calling(stub(GHOST, "ghost", "GHOST_2"), GHOST, "-Wl,-rpath,$ORIGIN")),
+        ("small/" + GHOST, stub(GHOST, "ghost", has)),
+    )
+
+
+def two_definers(second: str) -> Callable[[], Wheel]:
+    """A library that needs a symbol, which two others of its look-up define."""
+    one = library("int ghost(void) { return 1; }\n", "-Wl,-soname,libone.so")
+    two = library(second, "-Wl,-soname,libtwo.so")
+    needing = library(CALLS, "-Wl,-rpath,$ORIGIN", with_=(("libone.so", one), ("libtwo.so", two)))
+    return beside(("small/_native.so", needing), ("small/libone.so", one), ("small/libtwo.so", two))
+
+
+def twice_needed(second: bytes) -> Callable[[], Wheel]:
+    """Two extensions, each with a library of one SONAME in its own folder."""
+    return beside(
+        ("small/a.so", calling(stub(GHOST), GHOST, "-Wl,-rpath,$ORIGIN/a")),
+        ("small/a/" + GHOST, stub(GHOST)),
+        ("small/b.so", calling(stub(GHOST), GHOST, "-Wl,-rpath,$ORIGIN/b", "-Wl,-z,now")),
+        ("small/b/" + GHOST, second),
+    )
+
+
+def entry_of(data: bytes, tag: int) -> int:
+    """Where the dynamic section has a tag."""
+    start = elf.read(data).dynamic
+    return next(at for at in range(start, len(data), 16) if data[at : at + 8] == pack(tag))
+
+
+def pack(number: int) -> bytes:
+    return struct.pack("<Q", number)
+
+
+def unflagged(data: bytes) -> bytes:
+    """Text relocations that the file does not own up to."""
+    for tag in (elf.TEXTREL, elf.FLAGS):
+        data = put(data, entry_of(data, tag), "<Q", DEBUG)
+    return data
+
+
+def of_no_symbol(data: bytes) -> bytes:
+    """Its first relocation at a call for a symbol far behind the table."""
+    facts = elf.read(data)
+    at = facts.place(facts.value(relocations.JMPREL) or 0)
+    return put(data, at + 8, "<Q", 0xFFFFFF << 32 | 7)
+
+
+def hardened(*flags: str) -> Callable[[], Wheel]:
+    all_ = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,--build-id=sha1", *flags)
+    return of(lambda: library(ADD, *all_))
+
+
+DEBUG = 21
+IFUNC = """
+static int one(void) { return 1; }
+static int (*choose(void))(void) { return one; }
+%s int chosen(void) __attribute__((ifunc("choose")));
+int call(void) { return chosen(); }
+"""
+AT_LOAD = """
+__attribute__((constructor)) static void begin(void) {
+  %s __asm__ volatile("vpxor %%ymm0, %%ymm0, %%ymm0");
+}
+"""
+ASKED = 'if (__builtin_cpu_supports("avx2"))'
+AT_IMPORT = """
+struct table { long rows[8]; } table;
+extern struct table other;
+struct table other = {{1}};
+void *PyInit__native(void) { table = other; return &table; }
+"""
+MUSL = "py3-none-musllinux_1_2_x86_64"
+
+
+def indirect(tag: str, kind: str) -> Callable[[], Wheel]:
+    return changed(
+        lambda wheel: platform(wheel, tag), of(lambda: library(IFUNC % kind, "-nostdlib"))
+    )
+
+
+HARDENED = promising(hardened=True, largest_bytes=100_000, exports={"small/_native.so": ["add"]})
+HARDENING = [
+    Defect("relro-missing", hardened("-Wl,-z,norelro"), hardened(), policy=HARDENED),
+    Defect("bind-now-missing", hardened("-Wl,-z,lazy"), hardened(), policy=HARDENED),
+    Defect("build-id-missing", hardened("-Wl,--build-id=none"), hardened(), policy=HARDENED),
+]
 EXTENSION = "small/_native.cpython-311-x86_64-linux-gnu.so"
 CP311 = "cp311-cp311-manylinux_2_28_x86_64"
 GOOD = of(library)
@@ -119,13 +234,19 @@ SEARCH = [
         searching("$ORIGIN/..", "small-1.0.data/platlib/small/a.so"),
         case="data",
     ),
+    Defect("needed-missing", NEEDS_GHOST, ghost_found("$ORIGIN/lib")),
+    Defect("needed-unreached", ghost_found("$ORIGIN"), ghost_found("$ORIGIN/lib")),
     Defect(
-        "needed-missing",
-        NEEDS_GHOST,
-        beside(
-            ("small/_native.so", calling(stub(GHOST), GHOST, "-Wl,-rpath,$ORIGIN/lib")),
-            ("small/lib/" + GHOST, stub(GHOST)),
-        ),
+        "needed-unreached",
+        through_another("-Wl,-rpath,$ORIGIN/lib"),
+        through_another("-Wl,--disable-new-dtags", "-Wl,-rpath,$ORIGIN/lib"),
+        case="inherited",
+    ),
+    Defect(
+        "needed-unreached",
+        through_another("-Wl,-rpath,$ORIGIN/lib"),
+        through_another("-Wl,-rpath,$ORIGIN/lib", also=(GHOST, stub(GHOST))),
+        case="loaded-before",
     ),
     Defect(
         "needed-missing",
@@ -141,7 +262,10 @@ SEARCH = [
         "needed-path",
         beside(("small/_native.so", calling(stub(""), "./libghost.so")), ("libghost.so", stub(""))),
         beside(
-            ("small/_native.so", calling(stub("libghost.so"), "./libghost.so")),
+            (
+                "small/_native.so",
+                calling(stub("libghost.so"), "./libghost.so", "-Wl,-rpath,$ORIGIN/.."),
+            ),
             ("libghost.so", stub("libghost.so")),
         ),
     ),
@@ -156,6 +280,31 @@ LOADING = [
     Defect("execstack", of(lambda: library(ADD, "-Wl,-z,execstack")), GOOD),
     Defect("execstack", of(lambda: without(STACK)), GOOD, case="header-missing"),
     Defect("text-relocations", of(lambda: library(TEXTREL, "-Wl,-z,notext")), GOOD),
+    Defect(
+        "text-relocations",
+        of(lambda: unflagged(library(TEXTREL, "-Wl,-z,notext"))),
+        of(lambda: library(TEXTREL.replace(".text", ".data"), "-Wl,-z,notext")),
+        case="unflagged",
+    ),
+    Defect(
+        "elf-damaged",
+        of(lambda: of_no_symbol(calling(stub("libc.so.6"), "libc.so.6", "-nostdlib"))),
+        of(lambda: calling(stub("libc.so.6", "ghost", "GLIBC_2.2.5"), "libc.so.6", "-nostdlib")),
+        case="relocation",
+    ),
+    Defect("ifunc-musl", indirect(MUSL, "static"), GOOD),
+    Defect(
+        "ifunc-musl",
+        indirect(MUSL, ""),
+        indirect("py3-none-manylinux_2_28_x86_64", ""),
+        case="exported",
+    ),
+    Defect("version-missing", versioned("GHOST_1"), versioned("GHOST_2")),
+    Defect(
+        "symbol-two-providers",
+        two_definers("int ghost(void) { return 2; }\n"),
+        two_definers("__attribute__((weak)) int ghost(void) { return 2; }\n"),
+    ),
     Defect(
         "writable-code",
         of(lambda: reflagged(LOAD, lambda flags: flags | WRITE | EXECUTE)),
@@ -172,6 +321,13 @@ LOADING = [
         ),
         tool(0o100755),
     ),
+    Defect("isa-at-load", of(lambda: library(AT_LOAD % "")), of(lambda: library(AT_LOAD % ASKED))),
+    Defect(
+        "isa-at-load",
+        of(lambda: library(AT_IMPORT, "-O2", "-mavx2")),
+        of(lambda: library(AT_IMPORT, "-O2")),
+        case="import",
+    ),
     Defect("isa-level", of(lambda: library(ADD, "-Wl,-z,x86-64-v3")), GOOD),
     Defect("tag-too-old", needing_version("GLIBC_2.99"), needing_version("GLIBC_2.28")),
     Defect("tag-too-old", needing_version("GLIBC_ABI_DT_RELR"), case="relr"),
@@ -180,13 +336,24 @@ LOADING = [
         of(lambda: library(CALLS)),
         of(lambda: library(CALLS + "int ghost(void) { return 2; }\n")),
     ),
+    Defect(
+        "undefined-symbol",
+        of(lambda: library(CALLS + "void *place(void) { return ghost; }\n")),
+        of(lambda: library(ADD, "-Wl,-u,ghost")),
+        case="unused",
+    ),
 ]
 CALLS_PYTHON = "int PyErr_Occurred(void);\nint call(void) { return PyErr_Occurred(); }\n"
 NATIVE = "small/_native.so"
 
 
 def exporting(*symbols: str) -> Callable[[Audit], Audit]:
-    return promising(exports={NATIVE: symbols}, largest_bytes=100_000)
+    return promising(exports={NATIVE: list(symbols)}, largest_bytes=100_000)
+
+
+def of_versions(script: str) -> Callable[[], Wheel]:
+    source = ADD + "int more(void) { return 1; }\n"
+    return of(lambda: scripted(source, script, "-Wl,-soname,libadd.so"))
 
 
 WHOLE = [
@@ -209,6 +376,13 @@ WHOLE = [
         of(library),
         of(lambda: library(ADD + "int more(void) { return 1; }\n")),
         policy=exporting("add", "more"),
+    ),
+    Defect(
+        "export-missing",
+        of_versions("SMALL_1 { global: add; local: *; };"),
+        of_versions("SMALL_1 { global: add; local: *; }; SMALL_2 { global: more; };"),
+        policy=exporting("add@SMALL_1", "more@SMALL_2"),
+        case="version",
     ),
     Defect("tag-any-binary", changed(for_any, GOOD), GOOD),
     Defect("wheel-purelib-binary", changed(pure_with_code, GOOD), GOOD),
@@ -254,8 +428,8 @@ WHOLE = [
     ),
     Defect(
         "library-twice",
-        beside(("small/a/" + GHOST, stub(GHOST)), ("small/b/" + GHOST, stub(GHOST, "other"))),
-        beside(("small/a/" + GHOST, stub(GHOST)), ("small/b/" + GHOST, stub(GHOST))),
+        twice_needed(stub(GHOST, "other")),
+        twice_needed(stub(GHOST)),
     ),
     Defect(
         "build-path",
@@ -263,4 +437,4 @@ WHOLE = [
         of(lambda: library(PATH % "/usr/include/small/source.h")),
     ),
 ]
-DEFECTS = [*SEARCH, *LOADING, *WHOLE]
+DEFECTS = [*SEARCH, *LOADING, *HARDENING, *WHOLE]

@@ -56,9 +56,14 @@ def stub(soname: str, symbol: str = "ghost", version: str = "") -> bytes:
     flags = [f"-Wl,-soname,{soname}"] if soname else []
     if not version:
         return library(source, *flags)
+    return scripted(source, f"{version} {{ global: {symbol}; local: *; }};\n", *flags)
+
+
+def scripted(source: str, versions: str, *flags: str) -> bytes:
+    """A library whose symbols have the versions of a linker's script."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "version.map")
-        script.write_text(f"{version} {{ global: {symbol}; local: *; }};\n")
+        script.write_text(versions)
         return library(source, *flags, f"-Wl,--version-script={script}")
 
 

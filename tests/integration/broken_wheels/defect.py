@@ -9,17 +9,16 @@ from pathlib import Path
 import msgspec
 
 from broken_wheels.good import Wheel, pure
+from qualify.audit import baseline
 from qualify.audit.archive import Limits
 from qualify.audit.policy import Audit
-from qualify.matrix import Policy, load
 
 TREE = Path(__file__).parents[3]
 
 
 def policy() -> Audit:
     """The repository's own, with limits that a small wheel can reach."""
-    audit = load(TREE / "matrix" / "policy.toml", Policy).audit
-    assert audit is not None
+    audit = baseline.read(TREE)
     limits = msgspec.structs.replace(audit.limits, ratio_above=1_000_000, text_bytes=1_000_000)
     return msgspec.structs.replace(audit, limits=limits)
 

@@ -114,6 +114,26 @@ def platform(wheel: Wheel, tag: str) -> None:
     wheel.name = f"small-1.0-{tag}.whl"
 
 
+def renamed(wheel: Wheel, name: str, version: str = "1.0") -> Wheel:
+    """The same as another distribution, with a package and a program of that name."""
+
+    def swapped(text: str) -> str:
+        text = text.replace(FOLDER, f"{name}-{version}.dist-info")
+        return text.replace("small-1.0.data", f"{name}-{version}.data")
+
+    new = Wheel(
+        folder=swapped(wheel.folder), name=wheel.name.replace("small-1.0", f"{name}-{version}")
+    )
+    for path, data in wheel.entries.items():
+        place = swapped(path)
+        new.entries[f"{name}/{place[6:]}" if place.startswith("small/") else place] = data
+        new.modes[place] = wheel.modes.get(path, 0o100644)
+    new.swap("METADATA", "Name: small", f"Name: {name}")
+    new.swap("METADATA", "\nVersion: 1.0", f"\nVersion: {version}")
+    new.set("entry_points.txt", f"[console_scripts]\n{name} = {name}:main\n")
+    return new
+
+
 def directory(data: bytes) -> int:
     """Where the directory begins."""
     end = data.rindex(b"PK\x05\x06")

@@ -45,9 +45,13 @@ def module_row(new: Callable[[str, bytes], str]) -> Callable[[], Wheel]:
     return changed(change)
 
 
-def promising(**promise: object) -> Callable[[Audit], Audit]:
+def promising(
+    exports: dict[str, list[str]] | None = None, **promise: object
+) -> Callable[[Audit], Audit]:
     whole = {"name": "small", "largest_bytes": 10_000, **promise}
-    return lambda audit: msgspec.structs.replace(audit, wheels=(msgspec.convert(whole, Promise),))
+    listed = {"small": {member: tuple(names) for member, names in (exports or {}).items()}}
+    wheels = (msgspec.convert(whole, Promise),)
+    return lambda audit: msgspec.structs.replace(audit, wheels=wheels, exports=listed)
 
 
 def built(wheel: Wheel) -> None:

@@ -1,0 +1,62 @@
+"""Texts that are right in another form, and the lines that findings name."""
+
+from __future__ import annotations
+
+import pytest
+from broken_wheels.good import FOLDER, platform, pure
+
+from audit.facts import facts_of
+from qualify.audit import judge_metadata
+from qualify.audit.finding import Finding
+
+
+def found(text: str, old: str, new: str) -> list[Finding]:
+    made = pure()
+    made.swap(text, old, new)
+    return list(judge_metadata.judge(facts_of(made)))
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ("METADATA", "Name: small", "name: Small"),
+        ("METADATA", "Version: 1.0\n", "Version: 1\n"),
+        ("METADATA", ">=3.10", ">=3.8, !=3.9.*"),
+        ("METADATA", "packaging>=24", "packaging (>=24)"),
+        ("METADATA", 'extra == "nice"', "extra == 'NICE' and python_version < '4'"),
+        ("WHEEL", "Root-Is-Purelib: true", "Root-Is-Purelib: True"),
+        ("WHEEL", "Wheel-Version: 1.0", "Wheel-Version: 1.9"),
+        ("entry_points.txt", "small:main", "small:main.attribute"),
+    ],
+)
+def test_other_forms(text: str, old: str, new: str) -> None:
+    assert found(text, old, new) == []
+
+
+def test_each_line_that_is_wrong_is_told() -> None:
+    findings = found("METADATA", "Requires-Dist: packaging>=24", "Requires-Dist: a=>1\nnonsense")
+    assert {(finding.id, finding.line) for finding in findings} == {
+        ("metadata-requirement", 5),
+        ("metadata-field", 6),
+    }
+    assert {finding.member for finding in findings} == {f"{FOLDER}/METADATA"}
+
+
+@pytest.mark.parametrize(
+    ("specifier", "wrong"),
+    [(">=3.12", True), (">=3.11.5", False), ("<3.11", True), ("==3.11.*", False)],
+)
+def test_a_tag_of_one_python(specifier: str, wrong: bool) -> None:
+    made = pure()
+    platform(made, "cp311-cp311-any")
+    made.swap("METADATA", ">=3.10", specifier)
+    ids = [finding.id for finding in judge_metadata.judge(facts_of(made))]
+    assert ids == ["metadata-python-tag"] * wrong
+
+
+def test_modules_are_found_where_they_are_installed() -> None:
+    made = pure()
+    made.entries["small-1.0.data/purelib/more/cli.py"] = b""
+    made.set("entry_points.txt", "[console_scripts]\nmore = more.cli:main\nno = small.no:main\n")
+    (finding,) = judge_metadata.judge(facts_of(made))
+    assert (finding.id, finding.line, finding.got) == ("entry-point-module", 3, "no = small.no")

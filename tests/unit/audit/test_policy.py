@@ -1,0 +1,44 @@
+"""Patterns, and tables that a slip makes useless."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from audit.facts import AUDIT
+from qualify.audit.policy import Accepted, Promise, matches
+
+
+@pytest.mark.parametrize(
+    ("name", "patterns", "does"),
+    [
+        ("a.so", ("*.so",), True),
+        ("a.so.1", ("*.so",), False),
+        ("x/y/a.so", ("*.so",), True),
+        ("A.SO", ("*.so",), False),
+        ("a", (), False),
+        ("", (), False),
+        ("a[1]", ("a[[]1]",), True),
+        ("b", ("a", "b"), True),
+    ],
+)
+def test_matches(name: str, patterns: tuple[str, ...], does: bool) -> None:
+    assert matches(name, patterns) is does
+
+
+def test_a_promise_by_its_normalized_name() -> None:
+    promise = AUDIT.promise("torch-emu")
+    assert promise is not None and promise.hardened
+    assert AUDIT.promise("torch_emu") is None
+
+
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [
+        (Promise, 'name = "a"\nlargest_bytes = 1\nlargest = 2\n'),
+        (Accepted, 'finding = "a"\nwheel = "b"\n'),  # without a reason
+    ],
+)
+def test_slips_are_refused(type: type[object], text: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.toml.decode(text, type=type)
