@@ -104,23 +104,34 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prepare(
-    tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str
+    tree: Path,
+    evidence_folder: Path,
+    stages: Stages,
+    *,
+    python: str,
+    room: str,
+    even_denied: bool = True,
 ) -> Prepared:
-    """Build the wheels of `python`'s cell, audit them, and make the images of its rooms."""
+    """Build the wheels of `python`'s cell, audit them, and make the images of its rooms.
+
+    For wheels that the policy denies there are rooms only with `even_denied`, to look at them.
+    """
     begun = begin(tree, stages, python=python, room=room)
     choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.interpreter)
     closure, wheels = make_wheels(tree, stages, begun)
-    reports = audit_wheels(stages, begun.matrix.audit, wheels, closure)
+    audit = begun.matrix.audit
+    denied = denials(audit_wheels(stages, audit, wheels, closure), audit)
     evidence_folder.mkdir(parents=True, exist_ok=True)
-    hidden = (tree, evidence_folder)
-    specs = rooms.prepare_rooms(stages, choice, closure, hidden)
+    specs: tuple[RoomSpec, ...] = ()
+    if even_denied or not denied:
+        specs = rooms.prepare_rooms(stages, choice, closure, (tree, evidence_folder))
     return Prepared(
         matrix=begun.matrix,
         cell=begun.cell,
         closure=closure,
         wheels=wheels,
         rooms=specs,
-        denials=denials(reports, begun.matrix.audit),
+        denials=denied,
     )
 
 
@@ -212,12 +223,10 @@ def qualify(
     # Before the work: a wrong word or a damaged index costs no build.
     asked = read_matrix(tree).gates.tier(tier)
     index.require(evidence_folder)
-    made = prepare(tree, evidence_folder, stages, python=python, room=room)
+    made = prepare(tree, evidence_folder, stages, python=python, room=room, even_denied=False)
     plan = plan_gates(
         tree, made.matrix.gates, asked, made.cell, made.wheels, made.closure, made.rooms
     )
-    if made.denials:
-        plan = []  # nothing that a gate could show would change the answer
     for inputs in plan:
         run_gate(inputs, evidence_folder, stages)
     verdict = decide(

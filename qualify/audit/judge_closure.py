@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -171,29 +170,31 @@ def _providers(installed: Installed) -> Iterator[Finding]:
     """Symbols that a file needs and two others of its look-up define, each with code of its own:
     the first is taken. Weak ones are meant to be defined by several; what a program defines is its
     copy of a library's (copy relocations), or meant to come first."""
+    wants = {
+        place: frozenset(u.name.encode() for u in each.elf.undefined if not u.version)
+        for place, each in installed.libraries.items()
+    }
     found: defaultdict[tuple[str, str], dict[str, Library]] = defaultdict(dict)
-    both: dict[tuple[str, str], frozenset[bytes]] = {}
     for scope in installed.scopes:
         libraries = [each for each in scope if not each.elf.interpreter]
-        for one, other in itertools.combinations(libraries, 2):
-            pair = one.place, other.place
-            if pair not in both:
-                both[pair] = _strong_in_both(one, other)
-            for library in scope if both[pair] else ():
-                for wanted in library.elf.undefined:
-                    if not wanted.version and wanted.name.encode() in both[pair]:
-                        found[pair].setdefault(wanted.name, library)
-    for (first, second), symbols in found.items():
-        one, other = installed.libraries[first], installed.libraries[second]
-        needing = next(iter(symbols.values()))
-        got = f"{_some(list(symbols))}, which {_told(needing, other)} needs"
-        yield _at(other, "symbol-two-providers", f"{got}; {_told(one, other)} is before it")
+        needed = frozenset[bytes]().union(*(wants[each.place] for each in libraries))
+        first: dict[bytes, Library] = {}
+        for library in libraries:
+            for name in (needed & library.elf.defined) - library.elf.weak:
+                before = first.setdefault(name, library)
+                if before.identity != library.identity:
+                    needing = next(each for each in libraries if name in wants[each.place])
+                    found[before.place, library.place].setdefault(_text(name), needing)
+    for (one, other), symbols in found.items():
+        taken, passed = installed.libraries[one], installed.libraries[other]
+        names = sorted(symbols)
+        needing = symbols[names[0]]
+        got = f"{_some(names)}, which {_told(needing, passed)} needs"
+        yield _at(passed, "symbol-two-providers", f"{got}; {_told(taken, passed)} is before it")
 
 
-def _strong_in_both(one: Library, other: Library) -> frozenset[bytes]:
-    if one.identity == other.identity:
-        return frozenset()
-    return (one.elf.defined & other.elf.defined) - one.elf.weak - other.elf.weak
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")
 
 
 def _copies(installed: Installed) -> Iterator[Finding]:

@@ -32,6 +32,9 @@ INDIRECT |= {"ppc64": 248, "ppc64le": 248, "riscv64": 58}
 """Type of the relocation whose value a function computes at load (R_*_IRELATIVE)."""
 INDIRECT_FUNCTION = 10
 """Type of a symbol whose address a function computes at load (STT_GNU_IFUNC)."""
+MOST_ROWS = 1 << 22
+"""Of a table: libtorch_cpu.so has 320,000."""
+MOST_STARTS = 64
 NATIVE = "<" if sys.byteorder == "little" else ">"
 
 
@@ -45,7 +48,7 @@ class Relocations(msgspec.Struct, frozen=True):
     calls: frozenset[int]
     """Index of each symbol whose address is stored at load or, unless bound then, at a call."""
     starts: tuple[int, ...]
-    """Addresses of the functions that a loader calls, as far as the file has them."""
+    """Addresses of the first functions that a loader calls."""
 
 
 NONE = Relocations(None, None, frozenset(), frozenset(), ())
@@ -97,6 +100,8 @@ def _table(
     word = 8 if reader.wide else 4
     at = facts.place(address)
     rows = reader.slice(at, size - size % (width * word))
+    if len(rows) > MOST_ROWS * width * word:
+        raise Damaged(at, f"{len(rows) // (width * word)} relocations")
     words = memoryview(rows).cast("Q" if reader.wide else "I")
     return _Table(at, width, words, frozenset(words[1 + relative * width :: width]))
 
@@ -108,7 +113,7 @@ def _symbols(table: _Table, reader: Reader) -> set[int]:
 
 def _text(table: _Table, facts: Elf, reader: Reader) -> int | None:
     """A program that is linked to fixed addresses has the rights of its segments as they are."""
-    places = table.words[:: table.width].tolist()
+    places = table.words[:: table.width]
     fixed = [(s.address, s.address + s.size) for s in facts.of(LOAD) if not s.flags & WRITE]
     low, high = min(places), max(places)
     near = [(start, end) for start, end in fixed if start <= high and low < end]
@@ -132,6 +137,7 @@ def _starts(table: _Table | None, facts: Elf, reader: Reader) -> tuple[int, ...]
     if not first or not size or not reader.wide:
         return tuple(found)
     at = facts.place(first)
+    size = min(size // 8, MOST_STARTS) * 8
     there = [value for (value,) in reader.rows("Q", at, size // 8)]
     for number, place in enumerate(table.words[::3] if table else ()):
         if first <= place < first + size and not (place - first) % 8:

@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
+from broken_wheels.compiler import stub
 from broken_wheels.defect import TREE, text
-from broken_wheels.good import pure
+from broken_wheels.good import compiled, pure, renamed
 from qualify.audit.finding import kinds
 from qualify.process import Completed, run
 
@@ -36,7 +37,7 @@ def bad(tmp_path: Path) -> Path:
 def test_nothing_found(good: Path) -> None:
     done = audit(good)
     assert done.status == 0, done
-    assert "no findings in 7 members" in done.stdout
+    assert done.stdout == f"{good.name}: no findings in 7 members, 0 of them compiled\n"
 
 
 def test_found(good: Path, bad: Path) -> None:
@@ -86,6 +87,53 @@ def test_explain() -> None:
     assert kinds()["execstack"].mend in done.stdout
     unknown = audit("--explain", "nothing")
     assert unknown.status == 11 and "execstack" in unknown.stderr
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """One that installs a file of `good`, too."""
+    made = renamed(pure(), "other")
+    made.entries["small/data.txt"] = b"other"
+    return made.write(tmp_path)
+
+
+def test_each_by_itself_or_together(good: Path, other: Path) -> None:
+    assert audit(good, other).status == 0
+    for words in (("--together", good, other), ("--beside", good, other)):
+        done = audit(*words)
+        assert done.status == 1, done
+        assert "two-owners" in done.stdout and good.name in done.stdout
+    reports = json.loads(audit("--json", "--beside", good, other).stdout)
+    assert [report["path"] for report in reports] == [str(other)]
+
+
+def test_a_set_in_sarif_points_at_the_later_wheel(good: Path, other: Path) -> None:
+    (one,) = json.loads(audit("--sarif", "--together", good, other).stdout)["runs"]
+    (result,) = one["results"]
+    (location,) = result["locations"]
+    assert location["physicalLocation"]["artifactLocation"]["uri"] == quote(other.as_posix())
+
+
+def test_two_files_of_one_name_are_no_set(good: Path, tmp_path: Path) -> None:
+    done = audit("--together", good, pure().write(tmp_path))
+    assert done.status == 11 and "different names" in done.stderr
+
+
+def test_a_baseline_is_extended_and_then_kept(tmp_path: Path) -> None:
+    """With a promise of policy that says nothing else of the wheel."""
+    shutil.copytree(TREE / "matrix", tmp_path / "matrix")
+    policy = tmp_path / "matrix" / "policy.toml"
+    policy.write_text(
+        policy.read_text() + '[[audit.wheels]]\nname = "small"\nlargest_bytes = 90000\n'
+    )
+    wheel = compiled(stub("libadd.so", "add")).write(tmp_path)
+    assert "export-unlisted" in audit(wheel, tree=tmp_path).stdout
+    done = audit("--write-baseline", wheel, tree=tmp_path)
+    assert (done.status, done.stdout) == (0, "small/_native.so: added add\n")
+    assert audit(wheel, tree=tmp_path).status == 0
+    assert "nothing to add" in audit("--write-baseline", wheel, tree=tmp_path).stdout
+    compiled(stub("libadd.so", "sum")).write(tmp_path)
+    assert "export-missing" in audit(wheel, tree=tmp_path).stdout
 
 
 def test_accepted_with_a_reason(bad: Path, tmp_path: Path) -> None:

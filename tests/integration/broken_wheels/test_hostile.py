@@ -6,16 +6,17 @@ import random
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from broken_wheels.compiler import ADD, calling, library, program, stub
+from broken_wheels.compiler import ADD, CALLS, calling, library, program, stub
 from broken_wheels.defect import TREE, policy
 from broken_wheels.good import compiled, directory, entry, local, patch, pure
-from qualify.audit import elf, report
+from qualify.audit import elf, load_code, relocations, report
 from qualify.audit.finding import kinds
 
 LIMITS = msgspec.structs.replace(policy().limits, ratio_above=1_000_000_000, text_bytes=64_000_000)
@@ -79,7 +80,8 @@ def test_changed_binaries(seed: int) -> None:
             places = (range(64), range(64, 700), range(dynamic, dynamic + 400), range(len(data)))
             data[chance.choice(chance.choice(places))] = chance.choice(INTERESTING)
         try:
-            elf.read(bytes(data))
+            facts = elf.read(bytes(data))
+            load_code.read(bytes(data), facts, relocations.read(bytes(data), facts))
             read += 1
         except elf.Damaged:
             damaged += 1
@@ -169,6 +171,22 @@ def test_long_texts_take_no_time(tmp_path: Path, name: str, text: str) -> None:
 def test_many_paths_take_no_time(tmp_path: Path) -> None:
     path = compiled(library() + b"/home/a" * 4_000_000).write(tmp_path)
     assert report.audit(path, ROOMY).findings == ()
+
+
+@pytest.mark.timeout(60)
+def test_many_libraries_take_no_time(tmp_path: Path) -> None:
+    """Each of 1,000 extensions needs each of 20 libraries, and all of those have its symbol."""
+    stubs = tuple((f"lib{n}.so", stub(f"lib{n}.so", "ghost")) for n in range(20))
+    needing = calling(stubs[0][1], "lib0.so", "-Wl,-rpath,$ORIGIN")
+    extension = library(CALLS, "-Wl,-rpath,$ORIGIN", with_=stubs)
+    wheel = compiled(needing)
+    wheel.entries |= {f"small/{name}": data for name, data in stubs}
+    wheel.entries |= {f"small/{number}.so": extension for number in range(1000)}
+    path = wheel.write(tmp_path)
+    before = time.process_time()
+    found = report.audit(path, ROOMY).findings
+    assert time.process_time() - before < 15
+    assert [finding.id for finding in found] == ["symbol-two-providers"] * 19
 
 
 def test_an_escape_does_not_reach_the_terminal(tmp_path: Path) -> None:
