@@ -17,6 +17,9 @@ from qualify.audit.wheel import Wheel, file_name, requirements
 
 PYTHON = re.compile(r"_?Py")
 OPENMP = re.compile(r"lib(g|i|)omp\d*(-\w+)?\.so")
+RUNTIME = re.compile(rb"_ZN?K?St|_Z(TV|TI|TS)N?K?St|__cxa_")
+"""Of the C++ runtime. Toolsets that build for older systems link what those lack of it into each
+library (libstdc++_nonshared.a): the same code each time."""
 
 Said = Iterator[tuple[str, str]]
 
@@ -182,7 +185,7 @@ def _providers(installed: Installed) -> Iterator[Finding]:
         for library in libraries:
             for name in (needed & library.elf.defined) - library.elf.weak:
                 before = first.setdefault(name, library)
-                if before.identity != library.identity:
+                if before.identity != library.identity and not RUNTIME.match(name):
                     needing = next(each for each in libraries if name in wants[each.place])
                     found[before.place, library.place].setdefault(_text(name), needing)
     for (one, other), symbols in found.items():

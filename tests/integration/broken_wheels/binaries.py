@@ -30,6 +30,7 @@ MACHINE_AT = 18
 GHOST = "libghost.so.1"
 MUSL, MUSL_LIBC = "py3-none-musllinux_1_2_x86_64", "libc.musl-x86_64.so.1"
 TORCH = "libtorch.so"
+IN_RUNTIME = "_ZSt21ios_base_library_initv"
 TEXTREL = """
 __asm__(".text\\n.globl table\\ntable: .quad target\\n.globl target\\ntarget: ret\\n");
 """
@@ -129,11 +130,12 @@ def versioned(has: str) -> Callable[[], Wheel]:
     )
 
 
-def two_definers(second: str) -> Callable[[], Wheel]:
+def two_definers(second: str, symbol: str = "ghost") -> Callable[[], Wheel]:
     """A library that needs a symbol, which two others of its look-up define."""
-    one = library("int ghost(void) { return 1; }\n", "-Wl,-soname,libone.so")
+    one = library(f"int {symbol}(void) {{ return 1; }}\n", "-Wl,-soname,libone.so")
     two = library(second, "-Wl,-soname,libtwo.so")
-    needing = library(CALLS, "-Wl,-rpath,$ORIGIN", with_=(("libone.so", one), ("libtwo.so", two)))
+    calls = CALLS.replace("ghost", symbol)
+    needing = library(calls, "-Wl,-rpath,$ORIGIN", with_=(("libone.so", one), ("libtwo.so", two)))
     return beside(("small/_native.so", needing), ("small/libone.so", one), ("small/libtwo.so", two))
 
 
@@ -304,6 +306,12 @@ LOADING = [
         "symbol-two-providers",
         two_definers("int ghost(void) { return 2; }\n"),
         two_definers("__attribute__((weak)) int ghost(void) { return 2; }\n"),
+    ),
+    Defect(
+        "symbol-two-providers",
+        two_definers("int ghost(void) { return 2; }\n"),
+        two_definers(f"int {IN_RUNTIME}(void) {{ return 1; }}\nint more;\n", IN_RUNTIME),
+        case="runtime",
     ),
     Defect(
         "writable-code",

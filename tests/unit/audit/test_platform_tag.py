@@ -7,7 +7,6 @@ from packaging.tags import parse_tag
 
 from qualify.audit import platform_tag
 
-
 NEW = "py3-none-manylinux_2_28_x86_64"
 
 
