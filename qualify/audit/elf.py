@@ -263,7 +263,7 @@ class _Tables:
         defined: set[bytes] = set()
         weak: set[bytes] = set()
         strings = self.strings
-        for index, (at, info, section, _, version) in enumerate(self._rows()):
+        for index, ((at, info, section, _), (version,)) in enumerate(self._rows()):
             binding = info >> 4
             if not at or not binding:
                 continue
@@ -284,7 +284,7 @@ class _Tables:
             return ()
         return tuple(
             address
-            for at, info, section, address, _ in self._rows()
+            for (at, info, section, address), _ in self._rows()
             if section and info >> 4 and self.strings.startswith(prefix, at)
         )
 
@@ -293,12 +293,12 @@ class _Tables:
             return frozenset()
         return frozenset(
             f"{self.text(at)}@{of}".encode()
-            for at, info, section, _, version in self._rows()
+            for (at, info, section, _), (version,) in self._rows()
             if at and info >> 4 and section and (of := definitions.get(version & 0x7FFF))
         )
 
-    def _rows(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """Name, info, section, address and version of each symbol."""
+    def _rows(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Name, info, section and address, and version of each symbol."""
         table, count = self.value(SYMTAB), self._count()
         if table is None or not count:
             return iter(())
@@ -308,7 +308,7 @@ class _Tables:
         numbers: Iterator[tuple[int, ...]] = itertools.repeat((0,))
         if (versym := self.value(VERSYM)) is not None:
             numbers = self.reader.rows("H", self.place(versym), count)
-        return ((*row, version) for row, (version,) in zip(rows, numbers, strict=False))
+        return zip(rows, numbers, strict=False)
 
     def definitions(self) -> dict[int, str]:
         """The versions that the file defines, by their number."""

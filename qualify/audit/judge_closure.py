@@ -21,6 +21,10 @@ RUNTIME = re.compile(rb"_ZN?K?St|_Z(TV|TI|TS)N?K?St|__cxa_")
 """Of the C++ runtime. Toolsets that build for older systems link what those lack of it into each
 library (libstdc++_nonshared.a): the same code each time."""
 
+STANDARD = re.compile(r"_Z(?:T[ISV])?N?K?(?:S[tabsiod]|9__gnu_cxx)|__(?:cxa|gxx)_")
+"""Of the C++ standard library: toolchains that are newer than the system's put parts of it into
+each file that they link."""
+
 Said = Iterator[tuple[str, str]]
 
 
@@ -171,10 +175,15 @@ def _some(names: list[str]) -> str:
 
 def _providers(installed: Installed) -> Iterator[Finding]:
     """Symbols that a file needs and two others of its look-up define, each with code of its own:
-    the first is taken. Weak ones are meant to be defined by several; what a program defines is its
-    copy of a library's (copy relocations), or meant to come first."""
+    the first is taken. Weak ones are meant to be defined by several, and the standard library's
+    are the same in all; what a program defines is its copy of a library's (copy relocations), or
+    meant to come first."""
     wants = {
-        place: frozenset(u.name.encode() for u in each.elf.undefined if not u.version)
+        place: frozenset(
+            u.name.encode()
+            for u in each.elf.undefined
+            if not u.version and not STANDARD.match(u.name)
+        )
         for place, each in installed.libraries.items()
     }
     found: defaultdict[tuple[str, str], dict[str, Library]] = defaultdict(dict)

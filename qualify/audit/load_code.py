@@ -9,11 +9,10 @@ return of the function. What lies behind a branch may never run, so that nothing
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import re
 
 import capstone
 import msgspec
-from capstone import x86
 
 from qualify.audit.elf import EXECUTE, LOAD, Bytes, Elf
 from qualify.audit.relocations import Relocations
@@ -24,11 +23,17 @@ EXTENSIONS += ("f16c", "fma", "fma4", "xop", "bmi", "bmi2", "tbm", "adx", "aes",
 processor runs as something harmless, as compilers know: tzcnt, which is `rep bsf` there."""
 BY_NAME = {"popcnt": "popcnt"}
 HARMLESS = ("tzcnt",)
-QUESTIONS = (x86.X86_INS_CPUID, x86.X86_INS_XGETBV)
-ENDS = ("ret", "iret", "int")
+QUESTIONS = ("cpuid", "xgetbv")
+ENDS = ("int", "iret", "ud", "hlt", "loop", "syscall", "sysret")
+RARE = re.compile(
+    rb"^[\xc4\xc5\x62\x8f]|\x0f[\x12\x16\x2b\x38\x3a\x78\x79\x7c\x7d\xb8-\xbd\xd0\xf0]", re.S
+)
+"""Encodings that may be of an extension: VEX, EVEX, XOP, the maps 0F38 and 0F3A, and of the map 0F
+the few that were added. All others need no second look, which takes twenty times as long."""
 MOST_STARTS, MOST_INSTRUCTIONS, DEEPEST = 16, 64, 4
 """Functions that are followed of a file, instructions of each, and calls into one another."""
-WINDOW = 512
+WINDOW = 64
+"""Bytes that are decoded at a time: most functions branch soon."""
 
 
 class Extension(msgspec.Struct, frozen=True):
@@ -68,57 +73,50 @@ class _Walk:
         return True
 
     def _straight(self, address: int, depth: int) -> int | None:
-        """Where it jumps to, -1 where it returns, None where it is over."""
-        for each in self._instructions(address):
+        """Where it goes on after `WINDOW` bytes or a jump, -1 where it returns, None at the end."""
+        code, end = self._code(address), address
+        for at, size, mnemonic, operands in _decoder(False).disasm_lite(code, address):
+            end = at + size
             self.left -= 1
-            groups = [str(each.group_name(group)) for group in each.groups]
-            if each.id in QUESTIONS or self.left < 0:
+            word = mnemonic.rpartition(" ")[2]  # after a prefix
+            if word in QUESTIONS or self.left < 0:
                 return None
-            if name := _extension(each.mnemonic, groups):
-                text = f"{each.mnemonic} {each.op_str}"
-                self.found = Extension(name, text, self.facts.place(each.address))
+            bytes_ = code[at - address : end - address]
+            if RARE.search(bytes_) and (found := self._extension(bytes_, at)):
+                self.found = found
                 return None
-            if any(group in ENDS for group in groups):
-                return -1 if "ret" in groups else None
-            target = each.operands[0].imm if _is_direct(each) else None
-            if "jump" in groups:
-                return _next(each, target)
-            if "call" not in groups or target is None or depth == DEEPEST:
+            target = int(operands, 16) if operands.startswith("0x") else None
+            if word.startswith("ret"):
+                return -1
+            if word == "jmp":
+                # through an entry of a table (a PLT) it is in another file, which returns
+                return -1 if target is None and "[rip" in operands else target
+            if word[0] == "j" or word.startswith(ENDS):
+                return None
+            if word != "call" or target is None or depth == DEEPEST:
                 continue
             if self.follow(target, depth + 1):
                 return None
-        return None
+        return end if end > address else None
 
-    def _instructions(self, address: int) -> Iterator[capstone.CsInsn]:
+    def _code(self, address: int) -> bytes:
         for segment in self.code:
             if segment.address <= address < segment.address + segment.size:
                 at = self.facts.place(address)
-                end = min(at + WINDOW, segment.offset + segment.size)
-                return iter(_decoder().disasm(bytes(self.data[at:end]), address))
-        return iter(())
+                return bytes(self.data[at : min(at + WINDOW, segment.offset + segment.size)])
+        return b""
 
-
-def _next(jump: capstone.CsInsn, target: int | None) -> int | None:
-    """What is reached through a table's entry (a PLT) is in another file, and returns."""
-    if jump.id != x86.X86_INS_JMP:
-        return None
-    place = jump.operands[0]
-    through_entry = place.type == x86.X86_OP_MEM and place.mem.base == x86.X86_REG_RIP
-    return -1 if through_entry else target
-
-
-def _is_direct(each: capstone.CsInsn) -> bool:
-    return len(each.operands) == 1 and each.operands[0].type == x86.X86_OP_IMM
-
-
-def _extension(mnemonic: str, groups: list[str]) -> str:
-    if mnemonic in HARMLESS:
-        return ""
-    return BY_NAME.get(mnemonic) or next((g for g in groups if g in EXTENSIONS), "")
+    def _extension(self, code: bytes, address: int) -> Extension | None:
+        (each,) = _decoder(True).disasm(code, address)
+        groups = [str(each.group_name(group)) for group in each.groups]
+        name = BY_NAME.get(each.mnemonic) or next((g for g in groups if g in EXTENSIONS), "")
+        if not name or each.mnemonic in HARMLESS:
+            return None
+        return Extension(name, f"{each.mnemonic} {each.op_str}", self.facts.place(address))
 
 
 @functools.cache
-def _decoder() -> capstone.Cs:
+def _decoder(detail: bool) -> capstone.Cs:
     decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-    decoder.detail = True
+    decoder.detail = detail
     return decoder

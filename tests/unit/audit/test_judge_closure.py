@@ -82,6 +82,27 @@ def test_what_a_program_defines_is_no_second_provider() -> None:
     assert found(made) == []
 
 
+@pytest.mark.parametrize(
+    ("symbol", "count"),
+    [
+        ("ghost", 1),
+        ("_ZSt21ios_base_library_initv", 0),
+        ("__cxa_call_terminate", 0),
+        ("_ZNSo3x", 1),
+    ],
+)
+def test_what_toolchains_put_into_each_file_is_the_same(symbol: str, count: int) -> None:
+    one, two = (stub(f"lib{n}.so", symbol) for n in (1, 2))
+    needing = library(
+        f"int {symbol}(void); int call(void) {{ return {symbol}(); }}",
+        "-Wl,-rpath,$ORIGIN",
+        with_=(("lib1.so", one), ("lib2.so", two)),
+    )
+    made = compiled(needing)
+    made.entries |= {"small/lib1.so": one, "small/lib2.so": two}
+    assert [finding.id for finding in found(made)] == ["symbol-two-providers"] * count
+
+
 def test_a_library_that_nobody_needs_by_its_soname_is_no_second_one() -> None:
     """Loaded by its path, as extension modules are, a SONAME stands for nothing."""
     made = compiled(stub(GHOST), f"small/a/{GHOST}")
