@@ -17,10 +17,6 @@ from qualify.audit.wheel import Wheel, file_name, requirements
 
 PYTHON = re.compile(r"_?Py")
 OPENMP = re.compile(r"lib(g|i|)omp\d*(-\w+)?\.so")
-RUNTIME = re.compile(rb"_ZN?K?St|_Z(TV|TI|TS)N?K?St|__cxa_")
-"""Of the C++ runtime. Toolsets that build for older systems link what those lack of it into each
-library (libstdc++_nonshared.a): the same code each time."""
-
 STANDARD = re.compile(r"_Z(?:T[ISV])?N?K?(?:S[tabsiod]|9__gnu_cxx)|__(?:cxa|gxx)_")
 """Of the C++ standard library: toolchains that are newer than the system's put parts of it into
 each file that they link."""
@@ -194,7 +190,7 @@ def _providers(installed: Installed) -> Iterator[Finding]:
         for library in libraries:
             for name in (needed & library.elf.defined) - library.elf.weak:
                 before = first.setdefault(name, library)
-                if before.identity != library.identity and not RUNTIME.match(name):
+                if before.identity != library.identity:
                     needing = next(each for each in libraries if name in wants[each.place])
                     found[before.place, library.place].setdefault(_text(name), needing)
     for (one, other), symbols in found.items():

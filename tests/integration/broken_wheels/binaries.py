@@ -338,7 +338,12 @@ LOADING = [
     ),
     Defect("isa-level", of(lambda: library(ADD, "-Wl,-z,x86-64-v3")), GOOD),
     Defect("tag-too-old", needing_version("GLIBC_2.99"), needing_version("GLIBC_2.28")),
-    Defect("tag-too-old", needing_version("GLIBC_ABI_DT_RELR"), case="relr"),
+    Defect(
+        "tag-too-old",
+        needing_version("GLIBC_ABI_DT_RELR"),
+        needing_version("GLIBC_2.28"),
+        case="relr",
+    ),
     Defect(
         "undefined-symbol",
         of(lambda: library(CALLS)),

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from broken_wheels.compiler import library
 from broken_wheels.defect import Defect, changed, text
-from broken_wheels.good import FOLDER, Wheel, platform, row
+from broken_wheels.good import FOLDER, Wheel, compiled, platform, row
 from qualify.audit.policy import Audit, Promise
 
 MODULE = "small/__init__.py"
@@ -28,6 +29,10 @@ def added(name: str, data: bytes = b"a file") -> Callable[[], Wheel]:
 
 def tagged(tag: str) -> Callable[[], Wheel]:
     return changed(lambda wheel: platform(wheel, tag))
+
+
+def compiled_for(tag: str) -> Callable[[], Wheel]:
+    return changed(lambda wheel: platform(wheel, tag), lambda: compiled(library()))
 
 
 def recorded(change: Callable[[list[str]], list[str]]) -> Callable[[], Wheel]:
@@ -128,8 +133,8 @@ METADATA = [
     Defect("metadata-requires-python", text("METADATA", "-Python: >=3.10", "-Python: 3.10 on")),
     Defect(
         "metadata-python-tag",
-        tagged("cp39-cp39-manylinux_2_28_x86_64"),
-        tagged("cp310-cp310-manylinux_2_28_x86_64"),
+        compiled_for("cp39-cp39-manylinux_2_28_x86_64"),
+        compiled_for("cp310-cp310-manylinux_2_28_x86_64"),
     ),
     Defect("licence-missing", dropped("licenses/LICENSE")),
     Defect(
