@@ -35,6 +35,8 @@ def judge(wheel: Wheel) -> Iterator[Finding]:
     name = file_name(wheel)
     if name is None:
         yield Finding(id="file-name", wheel=wheel.name, got=wheel.name)
+    elif local := sorted(t.platform for t in name[3] if t.platform.startswith("linux_")):
+        yield Finding(id="tag-linux", wheel=wheel.name, got=", ".join(dict.fromkeys(local)))
     if wheel.archive.flaws:
         return
     found = wheel.dist_infos

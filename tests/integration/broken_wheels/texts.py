@@ -111,6 +111,11 @@ WHEEL = [
         tagged("py3-none-any"),
         case="malformed",
     ),
+    Defect(
+        "tag-linux",
+        compiled_for("cp310-cp310-linux_x86_64"),
+        compiled_for("cp310-cp310-manylinux_2_28_x86_64"),
+    ),
     Defect("wheel-build", changed(built), changed(built_and_said)),
 ]
 METADATA = [
@@ -174,6 +179,12 @@ CONTENT = [
     Defect("stray-file", added("small/.DS_Store"), added("small/store"), case="desktop"),
     Defect("stray-file", added("small/CMakeFiles/a.txt"), added("small/c/a.txt"), case="cmake"),
     Defect("stray-folder", added("tests/__init__.py"), added("small/tests/__init__.py")),
+    Defect(
+        "stray-folder",
+        added("include/small.h"),
+        added("small/include/small.h"),
+        case="headers",
+    ),
     Defect("startup-code", added("small.pth"), added("small/small.pth")),
     Defect("data-scheme", added("small-1.0.data/lib/a"), added("small-1.0.data/data/lib/a")),
     Defect(
