@@ -115,7 +115,10 @@ def survey(
 
 
 def fetch(wheel: Listed, folder: Path, scratch: Path) -> Path:
-    """That file in `folder`, downloaded by pip if it is not there. Raises HostError otherwise."""
+    """That file in `folder`, downloaded by pip if it is not there. Raises HostError otherwise.
+
+    It was read for its digest, so that whoever reads it next finds it in memory.
+    """
     path = folder / wheel.file
     if not path.is_file():
         words = [sys.executable, "-I", "-m", "pip", *_download(wheel, scratch, folder)]
@@ -157,7 +160,6 @@ def _target(tag: Tag) -> list[str]:
 def _one(
     path: Path, wheel: Listed, explained: tuple[Explained, ...], policy: Audit, runs: int
 ) -> Surveyed:
-    unpack(path)  # so that both find the file in memory
     reading: list[float] = []
     auditing: list[float] = []
     for _ in range(runs):
