@@ -23,7 +23,17 @@ import msgspec
 import typer
 from rich.console import Console
 
-from qualify import ask, doctor, evidence, index, pipeline, show, survey, survey_words
+from qualify import (
+    ask,
+    doctor,
+    evidence,
+    index,
+    inspection,
+    pipeline,
+    show,
+    survey,
+    survey_words,
+)
 from qualify.audit import baseline, report, words
 from qualify.errors import HostError, InputError, QualifyError, host_errors
 from qualify.matrix import load
@@ -184,7 +194,7 @@ def decide(
         records=records,
         waivers=matrix.waivers.waivers,
         today=today.date() if today else _today(),
-        denials=pipeline.denials(reports, matrix.audit),
+        denials=inspection.denials(reports, matrix.audit),
     )
     if as_json:
         _print_json(verdict)
@@ -267,6 +277,13 @@ def audit(
     """
     policy = baseline.read(tree)
     named = list(files or [])
+    if (together or beside) and not named:
+        raise InputError(
+            "--together and --beside",
+            expected="the wheels of the set, too",
+            got="none",
+            mend="Our own are a set without being named: qualify audit",
+        )
     with host_errors("cannot read a wheel"):
         if write_baseline:
             ours = named or pipeline.built(tree.resolve(), _stages(tree), python, room)

@@ -28,17 +28,16 @@ from qualify import (
     gate,
     images,
     index,
+    inspection,
     interpreter,
     rooms,
     wheelhouse,
 )
-from qualify.audit import baseline, report
-from qualify.audit.finding import Finding, kinds
+from qualify.audit import baseline
 from qualify.audit.policy import Audit
 from qualify.audit.report import Report
 from qualify.build import Wheel
 from qualify.claim import Asked, Denial, Question, Verdict
-from qualify.content import code_of
 from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
 from qualify.gate import Inputs
 from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load, read_waivers
@@ -50,7 +49,6 @@ from qualify.wheelhouse import Closure
 
 OWN_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 BENCH_SECONDS = 1200
-REPORT = "report.json"
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +118,7 @@ def prepare(
     choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.interpreter)
     closure, wheels = make_wheels(tree, stages, begun)
     audit = begun.matrix.audit
-    denied = denials(audit_wheels(stages, audit, wheels, closure), audit)
+    denied = inspection.denials(inspection.audit_wheels(stages, audit, wheels, closure), audit)
     evidence_folder.mkdir(parents=True, exist_ok=True)
     specs: tuple[RoomSpec, ...] = ()
     if even_denied or not denied:
@@ -145,7 +143,7 @@ def audit(tree: Path, stages: Stages, python: str, room: str) -> list[Report]:
     """What inspection finds in our wheels, built if they are not there; no room is made."""
     begun = begin(tree, stages, python=python, room=room)
     closure, wheels = make_wheels(tree, stages, begun)
-    return audit_wheels(stages, begun.matrix.audit, wheels, closure)
+    return inspection.audit_wheels(stages, begun.matrix.audit, wheels, closure)
 
 
 def begin(tree: Path, stages: Stages, *, python: str, room: str) -> Begun:
@@ -169,44 +167,6 @@ def make_wheels(tree: Path, stages: Stages, begun: Begun) -> tuple[Closure, tupl
     )
     check_cell(begun.cell, wheels, closure)
     return closure, wheels
-
-
-def audit_wheels(
-    stages: Stages, audit: Audit, wheels: tuple[Wheel, ...], closure: Closure
-) -> list[Report]:
-    """What inspection finds in the wheels, beside all that is installed with them."""
-    inputs = {
-        "wheels": " ".join(wheel.sha256 for wheel in wheels),
-        "beside": closure.sha256,
-        "policy": evidence.digest(msgspec.json.encode(audit, order="deterministic")),
-        "code": code_of("audit"),
-    }
-
-    def make(folder: Path) -> None:
-        found = report.audit_together(
-            [wheel.path for wheel in wheels], audit, beside=sorted(closure.folder.glob("*.whl"))
-        )
-        (folder / REPORT).write_bytes(msgspec.json.encode(found))
-
-    made = stages.make("audit", inputs, make)
-    return msgspec.json.decode((made.path / REPORT).read_bytes(), type=list[Report])
-
-
-def denials(reports: list[Report], audit: Audit) -> tuple[Denial, ...]:
-    """One for each kind of finding of a wheel that the policy denies."""
-    found: dict[tuple[str, str], list[Finding]] = {}
-    for each in reports:
-        for finding in each.findings:
-            if kinds()[finding.id].level in audit.denies:
-                found.setdefault((finding.wheel, finding.id), []).append(finding)
-    return tuple(
-        Denial(
-            what=f"audit: {id} in {wheel}: {several[0].where}: {several[0].got}"
-            + (f" and {len(several) - 1} more" if len(several) > 1 else ""),
-            mend=kinds()[id].mend,
-        )
-        for (wheel, id), several in found.items()
-    )
 
 
 def qualify(

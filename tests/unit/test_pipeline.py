@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-from broken_wheels.good import pure, renamed
 from samples import CELL, GATES, TODAY, check, events, jsonl, make_record, room
 from test_gate import inputs
 
 from qualify import evidence, gate, index, pipeline
-from qualify.audit import baseline
-from qualify.audit.finding import kinds
-from qualify.audit.report import Report
 from qualify.build import Wheel
-from qualify.content import sha256_of
 from qualify.errors import BuildError, EvidenceError, HostError, InputError
 from qualify.evidence import Record
 from qualify.gate import Inputs
 from qualify.stage import Stages
 from qualify.wheelhouse import Closure
-
-TREE = Path(__file__).parents[2]
 
 
 class Runs:
@@ -180,44 +172,3 @@ def test_a_verdict_is_kept_under_its_digest(tmp_path: Path) -> None:
     verdict = World(tmp_path).fill().decide()
     path = pipeline.write_verdict(tmp_path, verdict)
     assert path.stem == evidence.digest(path.read_bytes())
-
-
-def audited(stages: Stages, folder: Path, *wheels: Path, **rules: Any) -> list[Report]:
-    made = tuple(
-        Wheel(path=path, sha256=sha256_of(path), name="small", version="1.0") for path in wheels
-    )
-    audit = msgspec.structs.replace(baseline.read(TREE), **rules)
-    there = closure(sha256=str(sorted(folder.iterdir())))
-    there = msgspec.structs.replace(there, folder=folder)
-    return pipeline.audit_wheels(stages, audit, made, there)
-
-
-def test_wheels_are_audited_once_beside_what_is_installed_with_them(
-    tmp_path: Path, stages: Stages
-) -> None:
-    """Of the others nothing is told but what they do to ours."""
-    (tmp_path / "wheelhouse").mkdir()
-    ours, theirs = pure(), renamed(pure(), "other")
-    theirs.record = lambda rows: rows[1:]
-    path = ours.write(tmp_path)
-    for _ in range(2):
-        assert [r.findings for r in audited(stages, tmp_path / "wheelhouse", path)] == [()]
-    assert [output.reused for output in stages.timings] == [False, True]
-    theirs.entries["small/data.txt"] = b"theirs"
-    theirs.write(tmp_path / "wheelhouse")
-    (report,) = audited(stages, tmp_path / "wheelhouse", path)
-    assert [(f.id, f.wheel) for f in report.findings] == [("two-owners", path.name)]
-    assert not stages.timings[-1].reused
-
-
-def test_policy_says_which_findings_deny(tmp_path: Path, stages: Stages) -> None:
-    (tmp_path / "wheelhouse").mkdir()
-    bad = pure()
-    bad.entries |= {"small/a.orig": b"", "small/b.orig": b""}
-    reports = audited(stages, tmp_path / "wheelhouse", bad.write(tmp_path))
-    audit = baseline.read(TREE)
-    (denial,) = pipeline.denials(reports, audit)
-    assert denial.what == (f"audit: stray-file in {bad.name}: small/a.orig: a.orig and 1 more")
-    assert denial.mend == kinds()["stray-file"].mend
-    lenient = msgspec.structs.replace(audit, denies=("error",))
-    assert pipeline.denials(reports, lenient) == ()

@@ -114,6 +114,11 @@ def test_a_set_in_sarif_points_at_the_later_wheel(good: Path, other: Path) -> No
     assert location["physicalLocation"]["artifactLocation"]["uri"] == quote(other.as_posix())
 
 
+def test_a_set_of_nothing_is_refused(good: Path) -> None:
+    done = audit("--beside", good)
+    assert done.status == 11 and "the wheels of the set" in done.stderr
+
+
 def test_two_files_of_one_name_are_no_set(good: Path, tmp_path: Path) -> None:
     done = audit("--together", good, pure().write(tmp_path))
     assert done.status == 11 and "different names" in done.stderr
