@@ -146,6 +146,21 @@ def cibuildwheel(session: nox.Session) -> None:
 
 
 @nox.session
+def survey(session: nox.Session) -> None:
+    """The audit on others' wheels: no finding without a reason. Downloads gigabytes."""
+    install(session, "-e", ".", "pip>=24")
+    call(session, "qualify", "survey", *session.posargs)
+
+
+@nox.session(name="compare-audits")
+def compare_audits(session: nox.Session) -> None:
+    """Our audit and other tools on the corpus of broken wheels; writes docs/audit-comparison.md."""
+    install(session, "-e", ".", "-r", "tests/integration/broken_wheels/tools.txt")
+    session.env["PYTHONPATH"] = "tests/integration"
+    call(session, "python", "-m", "broken_wheels.compare", *session.posargs)
+
+
+@nox.session
 def sanitize(session: nox.Session) -> None:
     """The native tests under the address and undefined-behaviour, and the thread sanitizers."""
     install(session, "-e", ".")

@@ -23,9 +23,20 @@ import msgspec
 import typer
 from rich.console import Console
 
-from qualify import ask, doctor, evidence, index, inspection, pipeline, show
+from qualify import (
+    ask,
+    doctor,
+    evidence,
+    index,
+    inspection,
+    pipeline,
+    show,
+    survey,
+    survey_words,
+)
 from qualify.audit import baseline, report, words
 from qualify.errors import HostError, InputError, QualifyError, host_errors
+from qualify.matrix import load
 from qualify.progress import Teller
 from qualify.stage import Stages, cache_root
 from qualify.verdict import decide as decide_verdict
@@ -353,6 +364,48 @@ def audit(
     else:
         out.print(words.render(reports))
     raise typer.Exit(1 if any(each.findings for each in reports) else 0)
+
+
+@app.command("survey")
+def survey_wheels(
+    tree: Tree = Path(),
+    only: Annotated[
+        list[str] | None, typer.Option(help="a pattern of file names; may be given again")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="a folder for the wheels, kept for the next time")
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="of audit and reading, for each wheel")] = 3,
+    page: Annotated[Path | None, typer.Option(help="a file for the results as Markdown")] = None,
+    as_json: Json = False,
+) -> None:
+    """Audit the wheels of matrix/survey.toml and compare with what is explained there.
+
+    Downloads gigabytes, one wheel at a time. Exit status 1 where the two disagree.
+    """
+    listed = load(tree / "matrix" / "survey.toml", survey.Survey)
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+    done = list(
+        survey.survey(
+            listed,
+            baseline.read(tree),
+            only=tuple(only or "*"),
+            keep=keep,
+            runs=runs,
+            tell=Teller(err).say,
+        )
+    )
+    if not done:
+        raise InputError("--only", expected="a pattern of listed files", got=", ".join(only or ()))
+    if page is not None:
+        with host_errors(f"cannot write {page}"):
+            page.write_text(survey_words.page(done, listed), encoding="utf-8")
+    if as_json:
+        _print_json(done)
+    else:
+        out.print(survey_words.render(done))
+    raise typer.Exit(1 if any(each.disagreements for each in done) else 0)
 
 
 @contextlib.contextmanager

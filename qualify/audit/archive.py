@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 import msgspec
+from zlib_ng import zlib_ng
 
 CHUNK = 1 << 19
 END, END64, LOCATOR64 = b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"
@@ -104,6 +104,10 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes after its end."""
     members: tuple[Member, ...]
     flaws: tuple[Flaw, ...]
+
+
+_InflateError = cast(type[Exception], zlib_ng.error)
+"""Its stubs call the class an instance."""
 
 
 class Sink(Protocol):
@@ -284,7 +288,7 @@ def unpack(
     if member.method not in (STORED, DEFLATED) or member.flags & ENCRYPTED:
         raise ValueError("judged before it is read: method and encryption")
     digest, crc, made, used = hashlib.new(algorithm), 0, 0, 0
-    inflate = zlib.decompressobj(-15) if member.method == DEFLATED else None
+    inflate = zlib_ng.decompressobj(-15) if member.method == DEFLATED else None
     file.seek(header.data)
     try:
         while used < member.packed and made <= member.size:
@@ -298,14 +302,14 @@ def unpack(
                 out = data if inflate is None else inflate.decompress(data, CHUNK)
                 data = b"" if inflate is None else inflate.unconsumed_tail
                 digest.update(out)
-                crc = zlib.crc32(out, crc)
+                crc = zlib_ng.crc32(out, crc)
                 made += len(out)
                 sink.write(out)
                 more = bool(data) or (inflate is not None and len(out) == CHUNK)
             if inflate is not None and inflate.eof:
                 used -= len(inflate.unused_data)
                 break
-    except zlib.error as error:
+    except _InflateError as error:
         return Flaw("zip-deflate", member.name, header.data + used, str(error))
     if inflate is not None and not inflate.eof and made <= member.size:
         return Flaw("zip-cut", member.name, header.data + used, "its compressed data has no end")

@@ -24,7 +24,6 @@ from qualify.audit.relocations import Relocations
 from qualify.audit.wheel import Wheel, file_name
 
 LOADER = re.compile(r"ld(64|-linux|-musl)")
-MUSL = re.compile(r"libc\.(musl-\w+\.so\.1|so)$")
 ORIGIN = re.compile(r"\$(ORIGIN|\{ORIGIN\})(?=/|$)")
 
 
@@ -176,9 +175,9 @@ class _Loader:
 
     def _is_host(self, file: Library, name: str) -> bool:
         promise = self.promises[file.wheel.name]
-        if LOADER.match(name) or (promise.musl and MUSL.match(name)):
+        if LOADER.match(name):
             return True
-        system = platform_tag.system(file.elf.machine, promise.glibc).libraries
+        system = platform_tag.system(file.elf.machine, promise).libraries
         return name in system or matches(name, self.audit.host_libraries)
 
 

@@ -17,7 +17,6 @@ from qualify.audit.wheel import Wheel, file_name, requirements
 
 PYTHON = re.compile(r"_?Py")
 OPENMP = re.compile(r"lib(g|i|)omp\d*(-\w+)?\.so")
-
 STANDARD = re.compile(r"_Z(?:T[ISV])?N?K?(?:S[tabsiod]|9__gnu_cxx)|__(?:cxa|gxx)_")
 """Of the C++ standard library: toolchains that are newer than the system's put parts of it into
 each file that they link."""

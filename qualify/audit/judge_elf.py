@@ -169,7 +169,8 @@ def _tagged(
     own = f"cp{suffix[1]}{suffix[2]}"
     wanted = {tag.interpreter for tag in tags if tag.interpreter.startswith("cp")}
     stable = any(tag.abi == "abi3" for tag in tags)
-    elsewhere = suffix[3].partition("-")[0] != facts.machine.replace("i686", "i386")
+    triplet = platform_tag.TRIPLETS.get(facts.machine, facts.machine)
+    elsewhere = suffix[3].partition("-")[0] != triplet
     if elsewhere or (wanted and own not in wanted) or (stable and len(suffixes) == 1):
         yield "extension-suffix", 0, f"{suffix[0]}, the tag is {_short(tags)}"
 
@@ -193,7 +194,7 @@ def _pure(wheel: Wheel, good: dict[str, Elf], promise: Promise) -> Iterator[Find
 
 
 def _versions(facts: Elf, names: set[str], promise: Promise) -> Said:
-    newest = platform_tag.system(facts.machine, promise.glibc).newest
+    newest = platform_tag.system(facts.machine, promise).newest
     new = [
         need
         for need in facts.versions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -34,6 +35,8 @@ def judge(wheel: Wheel) -> Iterator[Finding]:
     name = file_name(wheel)
     if name is None:
         yield Finding(id="file-name", wheel=wheel.name, got=wheel.name)
+    elif local := sorted(t.platform for t in name[3] if t.platform.startswith("linux_")):
+        yield Finding(id="tag-linux", wheel=wheel.name, got=", ".join(dict.fromkeys(local)))
     if wheel.archive.flaws:
         return
     found = wheel.dist_infos
@@ -96,8 +99,7 @@ def _wheel(wheel: Wheel, found: Fields, name: Name | None) -> Said:
         return
     said: set[Tag] = set()
     for field in found.all("tag"):
-        is_set = field.value.count("-") == 2 and len(field.value) < LONGEST_TAG
-        said |= parse_tag(field.value) if is_set else {Tag(field.value, "", "")}
+        said |= _tag(field.value)
     if said != name[3]:
         first = found.first("tag")
         yield "tag-names-disagree", first.line if first else None, _tags(said, set(name[3]))
@@ -106,6 +108,14 @@ def _wheel(wheel: Wheel, found: Fields, name: Name | None) -> Said:
     if (build.value if build else "") != expected:
         got = f"{build.value if build else 'none'}, the file name has {expected or 'none'}"
         yield "wheel-build", build.line if build else None, got
+
+
+def _tag(text: str) -> frozenset[Tag]:
+    """What is no set of tags stands as it is: no file name has it."""
+    if text.count("-") == 2 and len(text) < LONGEST_TAG:
+        with contextlib.suppress(ValueError):
+            return parse_tag(text)
+    return frozenset({Tag(text, "", "")})
 
 
 def _tags(said: set[Tag], named: set[Tag]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from qualify.audit import record
 from qualify.audit.archive import Content
 from qualify.audit.finding import Finding
 from qualify.audit.record import Row
@@ -16,10 +15,9 @@ UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 
 
 def judge(wheel: Wheel) -> Iterator[Finding]:
-    text = wheel.text("RECORD")
-    if text is None or wheel.archive.flaws:
+    found = wheel.record
+    if found is None or wheel.archive.flaws:
         return
-    found = record.read(text)
     member = wheel.dist_info("RECORD")
     for line, got in found.malformed:
         yield Finding(id="record-syntax", wheel=wheel.name, member=member, line=line, got=got)

@@ -28,6 +28,15 @@ VERSIONED += ("libstdc++.so.6", "libgcc_s.so.1", "libatomic.so.1")
 """Libraries of the host whose symbols all have versions: what is needed without one, they lack."""
 
 
+MUSL_ITSELF = frozenset(
+    ("libc.so", "libpthread.so", "librt.so", "libm.so", "libdl.so", "libutil.so", "libxnet.so")
+)
+"""What musl's loader takes itself for (load_library, ldso/dynlink.c). It does so for glibc's names
+too, which end in a number; but code that was linked to glibc needs symbols that musl lacks."""
+TRIPLETS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le"}
+"""Where Python's suffix of extension modules names an architecture otherwise than a tag."""
+
+
 @functools.cache
 def glibc_symbols() -> frozenset[bytes]:
     """What the C library's files define, whatever the version: they are in each process."""
@@ -72,8 +81,31 @@ class System(msgspec.Struct, frozen=True):
     newest: dict[str, Version]
 
 
+def system(architecture: str, promise: Promise) -> System:
+    """What a wheel may lean on; with tags of both C libraries, what both kinds of systems have."""
+    if not promise.musl:
+        return _glibc_system(architecture, promise.glibc)
+    musl = _musl_system(architecture)
+    if promise.glibc is None:
+        return musl
+    glibc = _glibc_system(architecture, promise.glibc)
+    return System(musl.libraries & glibc.libraries, glibc.newest)
+
+
 @functools.cache
-def system(architecture: str, glibc: Version | None) -> System:
+def _musl_system(architecture: str) -> System:
+    """musl versions no symbols; both policies that there are list the same libraries."""
+    try:
+        policies = WheelPolicies(
+            libc=Libc.MUSL, arch=Architecture(architecture), musl_policy="musllinux_1_1"
+        )
+    except ValueError:
+        return System(frozenset(), {})
+    return System(MUSL_ITSELF.union(*(policy.whitelist for policy in policies)), {})
+
+
+@functools.cache
+def _glibc_system(architecture: str, glibc: Version | None) -> System:
     """For no glibc, which is a `linux` tag and promises nothing: what the newest policy has."""
     try:
         policies = WheelPolicies(libc=Libc.GLIBC, arch=Architecture(architecture))

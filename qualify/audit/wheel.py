@@ -46,6 +46,7 @@ class Wheel(msgspec.Struct, frozen=True, kw_only=True):
     binaries: dict[str, Binary]
     texts: dict[str, str | None]
     """Of a dist-info folder, what could be read; None for what is not UTF-8."""
+    record: record.Record | None
     digests: dict[tuple[str, str], str]
     """Member and algorithm, where RECORD names another than SHA-256."""
 
@@ -100,8 +101,11 @@ def read(path: Path, audit: Audit) -> Wheel:
             unread=tuple(unread),
             binaries=binaries,
             texts=texts,
+            record=None,
             digests={},
         )
+        if (text := found.text("RECORD")) is not None:
+            found = msgspec.structs.replace(found, record=record.read(text))
         return msgspec.structs.replace(found, digests=_other_digests(file, found))
 
 
@@ -188,10 +192,8 @@ def _binary(file: BinaryIO, folders: tuple[str, ...]) -> Binary:
 
 
 def _other_digests(file: BinaryIO, wheel: Wheel) -> dict[tuple[str, str], str]:
-    text = wheel.text("RECORD")
-    if text is None:
-        return {}
-    wanted = {row.path: row.algorithm for row in record.read(text).rows if row.algorithm in STRONG}
+    rows = wheel.record.rows if wheel.record else ()
+    wanted = {row.path: row.algorithm for row in rows if row.algorithm in STRONG}
     found: dict[tuple[str, str], str] = {}
     for member in wheel.archive.members:
         algorithm = wanted.get(member.name)

@@ -154,6 +154,8 @@ def spoiled(data: bytes) -> bytes:
     return patch(data, local(data, DATA) + 30 + len(DATA), b"\x07")
 
 
+OUTSIDE = "/var/tmp/small-outside/evil.conf"
+"""A place that anyone may write to, so that what an installer does shows, and can be removed."""
 PLAIN = random.Random(4).randbytes(2_000_000)
 COMPOSED = file_added("small/\u00e9.txt")
 
@@ -172,13 +174,18 @@ DEFECTS = [
     Defect("zip-duplicate-name", changed(twice)),
     Defect("zip-name-case", file_added("small/DATA.txt"), file_added("small/more.txt")),
     Defect("zip-name-unicode", changed(two_forms), COMPOSED),
-    Defect("zip-name-absolute", file_added("/etc/small.conf"), file_added("etc/small.conf")),
+    Defect("zip-name-absolute", file_added(OUTSIDE), file_added("small/evil.conf")),
     Defect("zip-name-absolute", file_added("C:/small.conf"), case="drive"),
-    Defect("zip-name-parent", file_added("small/../../evil.py"), file_added("small/..evil.py")),
+    Defect("zip-name-parent", file_added("small/../../evil.py"), file_added("small/evil.py")),
     Defect("zip-name-backslash", file_added("small\\evil.py"), file_added("small/evil.py")),
-    Defect("zip-name-control", file_added("small/a\x1b[2Jb.py"), file_added("small/a b.py")),
+    Defect("zip-name-control", file_added("small/a\x1b[2Jb.py"), file_added("small/ab.py")),
     Defect("zip-name-empty-part", file_added("small//evil.py"), file_added("small/more/evil.py")),
-    Defect("zip-name-empty-part", file_added("./evil.py"), file_added(".evil.py"), case="dot"),
+    Defect(
+        "zip-name-empty-part",
+        file_added("./small/evil.py"),
+        file_added("small/evil.py"),
+        case="dot",
+    ),
     Defect("zip-name-encoding", changed(unmarked), COMPOSED),
     Defect(
         "zip-file-and-folder",

@@ -25,10 +25,12 @@ from qualify.audit import elf, relocations
 from qualify.audit.policy import Audit
 
 STACK, LOAD, EXECUTE, WRITE = 0x6474E551, 1, 1, 2
-AARCH64, X86_64 = 183, 62
+AARCH64, POWER = 183, 21
 MACHINE_AT = 18
 GHOST = "libghost.so.1"
+MUSL, MUSL_LIBC = "py3-none-musllinux_1_2_x86_64", "libc.musl-x86_64.so.1"
 TORCH = "libtorch.so"
+IN_RUNTIME = "_ZSt21ios_base_library_initv"
 TEXTREL = """
 __asm__(".text\\n.globl table\\ntable: .quad target\\n.globl target\\ntarget: ret\\n");
 """
@@ -58,6 +60,13 @@ def tagged(tag: str, place: str = "small/_native.so") -> Callable[[], Wheel]:
     return changed(lambda wheel: platform(wheel, tag), of(library, place))
 
 
+def for_power(place: str) -> Callable[[], Wheel]:
+    """Python's suffix names this architecture otherwise than the platform tag does."""
+    tag = "cp311-cp311-manylinux_2_28_ppc64le"
+    power = of(lambda: put(library(), MACHINE_AT, "<H", POWER), place)
+    return changed(lambda wheel: platform(wheel, tag), power)
+
+
 def pure_with_code(wheel: Wheel) -> None:
     wheel.swap("WHEEL", "Purelib: false", "Purelib: true")
 
@@ -83,6 +92,11 @@ def requiring_torch(wheel: Wheel) -> None:
 def needing_version(version: str) -> Callable[[], Wheel]:
     host = stub("libc.so.6", "ghost", version)
     return of(lambda: calling(host, "libhost.so", "-nostdlib"))
+
+
+def on_musl(libc: str) -> bytes:
+    """A library that needs the C library by that name, and nothing of glibc."""
+    return calling(stub(libc), "libc.so", "-nostdlib")
 
 
 def ghost_found(path: str) -> Callable[[], Wheel]:
@@ -116,11 +130,12 @@ def versioned(has: str) -> Callable[[], Wheel]:
     )
 
 
-def two_definers(second: str) -> Callable[[], Wheel]:
+def two_definers(second: str, symbol: str = "ghost") -> Callable[[], Wheel]:
     """A library that needs a symbol, which two others of its look-up define."""
-    one = library("int ghost(void) { return 1; }\n", "-Wl,-soname,libone.so")
+    one = library(f"int {symbol}(void) {{ return 1; }}\n", "-Wl,-soname,libone.so")
     two = library(second, "-Wl,-soname,libtwo.so")
-    needing = library(CALLS, "-Wl,-rpath,$ORIGIN", with_=(("libone.so", one), ("libtwo.so", two)))
+    calls = CALLS.replace("ghost", symbol)
+    needing = library(calls, "-Wl,-rpath,$ORIGIN", with_=(("libone.so", one), ("libtwo.so", two)))
     return beside(("small/_native.so", needing), ("small/libone.so", one), ("small/libtwo.so", two))
 
 
@@ -237,6 +252,15 @@ SEARCH = [
         through_another("-Wl,-rpath,$ORIGIN/lib", also=(GHOST, stub(GHOST))),
         case="loaded-before",
     ),
+    Defect(
+        "needed-missing",
+        changed(lambda wheel: platform(wheel, MUSL), of(library)),
+        changed(
+            lambda wheel: platform(wheel, MUSL),
+            beside(("small/_native.so", on_musl(MUSL_LIBC)), ("small/more.so", on_musl("libc.so"))),
+        ),
+        case="musl",
+    ),
     Defect("needed-undeclared", NEEDS_TORCH, changed(requiring_torch, NEEDS_TORCH)),
     Defect(
         "needed-path",
@@ -286,6 +310,12 @@ LOADING = [
         two_definers("__attribute__((weak)) int ghost(void) { return 2; }\n"),
     ),
     Defect(
+        "symbol-two-providers",
+        two_definers("int ghost(void) { return 2; }\n"),
+        two_definers(f"int {IN_RUNTIME}(void) {{ return 1; }}\nint more;\n", IN_RUNTIME),
+        case="runtime",
+    ),
+    Defect(
         "writable-code",
         of(lambda: reflagged(LOAD, lambda flags: flags | WRITE | EXECUTE)),
         of(lambda: reflagged(LOAD, lambda flags: flags)),
@@ -310,7 +340,12 @@ LOADING = [
     ),
     Defect("isa-level", of(lambda: library(ADD, "-Wl,-z,x86-64-v3")), GOOD),
     Defect("tag-too-old", needing_version("GLIBC_2.99"), needing_version("GLIBC_2.28")),
-    Defect("tag-too-old", needing_version("GLIBC_ABI_DT_RELR"), case="relr"),
+    Defect(
+        "tag-too-old",
+        needing_version("GLIBC_ABI_DT_RELR"),
+        needing_version("GLIBC_2.28"),
+        case="relr",
+    ),
     Defect(
         "undefined-symbol",
         of(lambda: library(CALLS)),
@@ -376,6 +411,12 @@ WHOLE = [
         tagged("cp311-abi3-manylinux_2_28_x86_64", EXTENSION),
         tagged("cp311-abi3-manylinux_2_28_x86_64", "small/_native.abi3.so"),
         case="abi3",
+    ),
+    Defect(
+        "extension-suffix",
+        for_power(EXTENSION),
+        for_power(EXTENSION.replace("x86_64", "powerpc64le")),
+        case="triplet",
     ),
     Defect("mode-lost", tool(0o100644), tool(0o100755)),
     Defect(

@@ -34,7 +34,17 @@ def _link(source: str, flags: tuple[str, ...], with_: tuple[tuple[str, bytes], .
         (place / "source.c").write_text(source)
         for name, data in with_:
             (place / name).write_bytes(data)
-        words = ["gcc", *BASE, *flags, "-o", "out", "source.c", *(name for name, _ in with_)]
+        strip = () if "-g" in flags else ("-s",)
+        words = [
+            "gcc",
+            *BASE,
+            *strip,
+            *flags,
+            "-o",
+            "out",
+            "source.c",
+            *(name for name, _ in with_),
+        ]
         subprocess.run(words, cwd=place, check=True, timeout=SECONDS)
         return (place / "out").read_bytes()
 

@@ -21,6 +21,7 @@ Requires-Dist: rich>=13; extra == "nice"
 Provides-Extra: nice
 License-Expression: MIT
 License-File: LICENSE
+Description-Content-Type: text/plain
 
 A description.
 """

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from broken_wheels import archives, binaries, sets, texts
+from broken_wheels import sets
+from broken_wheels.corpus import DEFECTS, audited, written
 from broken_wheels.defect import Defect, policy
 from broken_wheels.good import Wheel
 from broken_wheels.sets import SetDefect
 from qualify.audit import report
 from qualify.audit.finding import Finding, kinds
 
-DEFECTS = [*archives.DEFECTS, *texts.DEFECTS, *binaries.DEFECTS]
 SETS = sets.DEFECTS
-
-
-def findings(wheel: Wheel, defect: Defect, place: Path) -> tuple[Finding, ...]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Duplicate name", UserWarning)
-        path = wheel.write(place)
-    return report.audit(path, defect.policy(policy())).findings
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_defect(defect: Defect, tmp_path: Path) -> None:
-    found = findings(defect.bad(), defect, tmp_path)
+    found = audited(defect, written(defect.bad(), tmp_path))
     assert {finding.id for finding in found} == {defect.id}, found
     assert all(finding.got for finding in found)
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_twin(defect: Defect, tmp_path: Path) -> None:
-    assert findings(defect.good(), defect, tmp_path) == ()
+    assert audited(defect, written(defect.good(), tmp_path)) == ()
 
 
 def findings_together(wheels: Sequence[Wheel], place: Path) -> dict[str, tuple[Finding, ...]]:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from broken_wheels.compiler import library
 from broken_wheels.defect import Defect, changed, text
-from broken_wheels.good import FOLDER, Wheel, platform, row
+from broken_wheels.good import FOLDER, Wheel, compiled, platform, row
 from qualify.audit.policy import Audit, Promise
 
 MODULE = "small/__init__.py"
@@ -28,6 +29,10 @@ def added(name: str, data: bytes = b"a file") -> Callable[[], Wheel]:
 
 def tagged(tag: str) -> Callable[[], Wheel]:
     return changed(lambda wheel: platform(wheel, tag))
+
+
+def compiled_for(tag: str) -> Callable[[], Wheel]:
+    return changed(lambda wheel: platform(wheel, tag), lambda: compiled(library()))
 
 
 def recorded(change: Callable[[list[str]], list[str]]) -> Callable[[], Wheel]:
@@ -100,6 +105,17 @@ WHEEL = [
         tagged("py2.py3-none-any"),
         case="fewer",
     ),
+    Defect(
+        "tag-names-disagree",
+        text("WHEEL", "py3-none-any", "py3 -none-any"),
+        tagged("py3-none-any"),
+        case="malformed",
+    ),
+    Defect(
+        "tag-linux",
+        compiled_for("cp310-cp310-linux_x86_64"),
+        compiled_for("cp310-cp310-manylinux_2_28_x86_64"),
+    ),
     Defect("wheel-build", changed(built), changed(built_and_said)),
 ]
 METADATA = [
@@ -122,8 +138,8 @@ METADATA = [
     Defect("metadata-requires-python", text("METADATA", "-Python: >=3.10", "-Python: 3.10 on")),
     Defect(
         "metadata-python-tag",
-        tagged("cp39-cp39-any"),
-        tagged("cp310-cp310-any"),
+        compiled_for("cp39-cp39-manylinux_2_28_x86_64"),
+        compiled_for("cp310-cp310-manylinux_2_28_x86_64"),
     ),
     Defect("licence-missing", dropped("licenses/LICENSE")),
     Defect(
@@ -146,6 +162,7 @@ RECORD = [
     Defect("record-escapes", recorded(lambda rows: [*rows, "../../bin/python,,"])),
     Defect("record-absent", recorded(lambda rows: [*rows, row("small/gone.py", b"")])),
     Defect("record-unlisted", recorded(lambda rows: rows[1:])),
+    Defect("record-unlisted", added(f"{FOLDER}/RECORD", b""), case="empty"),
     Defect("record-unhashed", module_row(lambda name, data: f"{name},,")),
     Defect("record-algorithm", module_row(lambda name, data: row(name, data, "md5"))),
     Defect("record-hash", module_row(lambda name, data: row(name, data + b" "))),
@@ -162,6 +179,12 @@ CONTENT = [
     Defect("stray-file", added("small/.DS_Store"), added("small/store"), case="desktop"),
     Defect("stray-file", added("small/CMakeFiles/a.txt"), added("small/c/a.txt"), case="cmake"),
     Defect("stray-folder", added("tests/__init__.py"), added("small/tests/__init__.py")),
+    Defect(
+        "stray-folder",
+        added("include/small.h"),
+        added("small/include/small.h"),
+        case="headers",
+    ),
     Defect("startup-code", added("small.pth"), added("small/small.pth")),
     Defect("data-scheme", added("small-1.0.data/lib/a"), added("small-1.0.data/data/lib/a")),
     Defect(

@@ -7,6 +7,8 @@ from packaging.tags import parse_tag
 
 from qualify.audit import platform_tag
 
+NEW = "py3-none-manylinux_2_28_x86_64"
+
 
 @pytest.mark.parametrize(
     ("tag", "glibc", "architectures", "musl"),
@@ -33,12 +35,23 @@ def test_any() -> None:
 
 def test_systems_of_a_tag() -> None:
     """PEP 600's policies: glibc's own libraries, and GCC 8's for manylinux_2_28."""
-    found = platform_tag.system("x86_64", (2, 28))
+    found = platform_tag.system("x86_64", platform_tag.promised(parse_tag(NEW)))
     assert {"libc.so.6", "libstdc++.so.6", "libgcc_s.so.1"} <= found.libraries
     assert "libgomp.so.1" not in found.libraries
     assert found.newest["GLIBC"] == (2, 28)
     assert found.newest["GLIBCXX"] == (3, 4, 24) or found.newest["GLIBCXX"] >= (3, 4, 24)
-    assert platform_tag.system("no such machine", (2, 28)).libraries == frozenset()
+    promise = platform_tag.promised(parse_tag(NEW))
+    assert platform_tag.system("no such machine", promise).libraries == frozenset()
+
+
+def test_systems_of_musl() -> None:
+    """Its own library under each name, and nothing of GCC's; with both tags, what both have."""
+    musl = platform_tag.promised(parse_tag("py3-none-musllinux_1_2_x86_64"))
+    found = platform_tag.system("x86_64", musl).libraries
+    assert {"libc.musl-x86_64.so.1", "libc.so", "libm.so"} <= found
+    assert not {"libc.so.6", "libgcc_s.so.1", "libstdc++.so.6"} & found
+    both = platform_tag.promised(parse_tag(f"{NEW}.musllinux_1_2_x86_64"))
+    assert platform_tag.system("x86_64", both).libraries <= found
 
 
 @pytest.mark.parametrize(
