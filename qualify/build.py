@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from packaging.utils import parse_wheel_filename
@@ -68,6 +69,15 @@ PACKAGES = (
 )
 
 
+class Move(Protocol):
+    """How sources become those of another release. `text` identifies it in a key."""
+
+    @property
+    def text(self) -> str: ...
+
+    def apply(self, source: Path, package: Package) -> None: ...
+
+
 class Wheel(msgspec.Struct, frozen=True, kw_only=True):
     """A finished wheel; nothing rewrites it any more."""
 
@@ -93,6 +103,7 @@ def build_wheels(
     engine: Engine,
     declaration: Declaration,
     interpreter: Interpreter,
+    move: Move | None = None,
 ) -> tuple[Wheel, ...]:
     """Build and repair emu-driver-shim, emu-runtime and torch-emu from the checkout `tree`.
 
@@ -103,7 +114,7 @@ def build_wheels(
     tools = toolchain(stages, engine, declaration.build)
     sdk = torch_sdk(stages, closure)
     return tuple(
-        build_wheel(stages, tree, package, tools, interpreter, sdk if package.torch else None)
+        build_wheel(stages, tree, package, tools, interpreter, sdk if package.torch else None, move)
         for package in PACKAGES
     )
 
@@ -186,8 +197,12 @@ def build_wheel(
     tools: Toolchain,
     interpreter: Interpreter,
     sdk: Output | None,
+    move: Move | None = None,
 ) -> Wheel:
-    """One wheel, built and repaired, or found by the digest of what goes into it."""
+    """One wheel, built and repaired, or found by the digest of what goes into it.
+
+    With `move`, that of a release beside the one in the checkout.
+    """
     names = sources(tree, package)
     inputs = {
         "sources": digest_files(tree, names),
@@ -195,6 +210,8 @@ def build_wheel(
         "torch": sdk.sha256 if sdk else "",
         "code": code_of("build"),
     }
+    if move:
+        inputs["move"] = move.text
     if not _serves_every_python(tree / package.folder / "pyproject.toml"):
         if tools.engine is not None and tools.python != interpreter.minor:
             raise BuildError(
@@ -208,6 +225,8 @@ def build_wheel(
     def make(folder: Path) -> None:
         torch = sdk.path / "torch" if sdk else None
         with laid_out(stages, tree, package, names, inputs["sources"]) as source:
+            if move:
+                move.apply(source, package)
             _build(stages, source, package, tools, torch, folder)
 
     built = stages.make(f"build-{package.name}", inputs, make).path

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,13 +29,15 @@ from qualify import (
     images,
     index,
     interpreter,
+    neighbours,
+    owner,
     rooms,
     wheelhouse,
 )
 from qualify.build import Wheel
 from qualify.claim import Asked, Question, Verdict
 from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
-from qualify.gate import Inputs
+from qualify.gate import Inputs, Releases
 from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load, read_waivers
 from qualify.process import Completed
 from qualify.room import Room, RoomSpec, open_room
@@ -81,12 +84,22 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     closure: Closure
     wheels: tuple[Wheel, ...]
     rooms: tuple[RoomSpec, ...]
+    releases: Releases | None
 
 
 def prepare(
-    tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str
+    tree: Path,
+    evidence_folder: Path,
+    stages: Stages,
+    *,
+    python: str,
+    room: str,
+    with_neighbours: bool = True,
 ) -> Prepared:
-    """Build the wheels of `python`'s cell, and make the images of its rooms."""
+    """Build the wheels of `python`'s cell, and make the images of its rooms.
+
+    And, unless told otherwise, the wheels of the releases before and after.
+    """
     matrix = read_matrix(tree)
     cell = matrix.cells.for_python(python)
     found = find_interpreter(python)
@@ -98,10 +111,17 @@ def prepare(
     closure = wheelhouse.fetch(stages, found, tree / "matrix" / "constraints.txt")
     wheels = build.build_wheels(stages, tree, closure, chosen, declared, found)
     check_cell(cell, wheels, closure)
+    releases = None
+    if with_neighbours:
+        releases = neighbours.build_neighbours(
+            stages, tree, wheels, closure, chosen, declared, found
+        )
     evidence_folder.mkdir(parents=True, exist_ok=True)
     hidden = (tree, evidence_folder)
     specs = rooms.prepare_rooms(stages, choice, closure, hidden)
-    return Prepared(matrix=matrix, cell=cell, closure=closure, wheels=wheels, rooms=specs)
+    return Prepared(
+        matrix=matrix, cell=cell, closure=closure, wheels=wheels, rooms=specs, releases=releases
+    )
 
 
 def qualify(
@@ -120,7 +140,14 @@ def qualify(
     index.require(evidence_folder)
     made = prepare(tree, evidence_folder, stages, python=python, room=room)
     plan = plan_gates(
-        tree, made.matrix.gates, asked, made.cell, made.wheels, made.closure, made.rooms
+        tree,
+        made.matrix.gates,
+        asked,
+        made.cell,
+        made.wheels,
+        made.closure,
+        made.rooms,
+        made.releases,
     )
     for inputs in plan:
         run_gate(inputs, evidence_folder, stages)
@@ -146,7 +173,7 @@ def bench(
     tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str, as_json: bool
 ) -> Completed:
     """Measure the figures of `bench/` in the first clean room, with the installed wheels."""
-    made = prepare(tree, evidence_folder, stages, python=python, room=room)
+    made = prepare(tree, evidence_folder, stages, python=python, room=room, with_neighbours=False)
     with stages.announced("bench"), open_room(made.rooms[0]) as opened:
         installed = opened.install([wheel.path for wheel in made.wheels])
         if not installed.ok:
@@ -171,6 +198,10 @@ def visited(tree: Path, made: Prepared, name: str) -> Iterator[tuple[Room, str]]
         if not installed.ok:
             said = (installed.stderr or installed.stdout).strip()
             raise RoomError(f"the wheels do not install: {said[-800:]}")
+        if made.releases:
+            here = [wheel.path for wheel in made.wheels]
+            with owner.scratch(Path(tempfile.gettempdir()), gate.COPIES) as folder:
+                opened.put(gate.lay_out(folder, here, made.releases))
         yield opened, opened.put(tree / "tests" / "gates")
 
 
@@ -228,6 +259,7 @@ def plan_gates(
     wheels: tuple[Wheel, ...],
     closure: Closure,
     specs: tuple[RoomSpec, ...],
+    releases: Releases | None,
 ) -> list[Inputs]:
     """What is to be run: every gate of the tier that has a suite, in every room."""
     singles = {int(check[4]) for check in tier.checks}
@@ -241,6 +273,7 @@ def plan_gates(
             digests=bytes_now,
             closure=closure.sha256,
             room=spec,
+            releases=releases if of_tier.neighbours else None,
         )
         for spec in specs
         for of_tier in gates.gates

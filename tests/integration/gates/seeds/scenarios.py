@@ -1,0 +1,142 @@
+"""Seeds of the install scenarios of gate 7: what installers do is done wrong, or only half.
+
+Each stands before the one function that starts programs there, and breaks what a scenario looks at
+just after the command that it is about.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seeds.seed import Seed, both, in_child, wrap
+
+START = "gate7_release.environments.start"
+UPGRADE = "gate7_release.test_upgrade"
+INSTALL = "gate7_release.test_install"
+
+
+def root_of(words: tuple[object, ...]) -> Path:
+    """The environment that a command is about."""
+    pythons = (Path(str(word)) for word in words if str(word).endswith("/bin/python"))
+    return next(python.parents[1] for python in pythons if str(python) != sys.executable)
+
+
+def sites(words: tuple[object, ...]) -> Iterator[Path]:
+    return root_of(words).glob("lib/python3.*/site-packages")
+
+
+def after(word: str, action: Callable[[Path], None], where: str = START) -> Seed:
+    """When a command with `word` in it is over, `action` on the site of its environment."""
+
+    def start(original: Any, *words: object, **keywords: Any) -> Any:
+        done = original(*words, **keywords)
+        if word in words:
+            for site in sites(words):
+                action(site)
+        return done
+
+    return wrap(where, start)
+
+
+def without(*dropped: str, where: str = START) -> Seed:
+    """Commands lose these words."""
+
+    def start(original: Any, *words: object, **keywords: Any) -> Any:
+        return original(*(word for word in words if word not in dropped), **keywords)
+
+    return wrap(where, start)
+
+
+def old_file(site: Path) -> None:
+    """A module of the release before stays."""
+    (site / "torch_emu").mkdir(exist_ok=True)
+    (site / "torch_emu" / "of_0_0_9.py").touch()
+
+
+def no_emud(site: Path) -> None:
+    """The program that is the device is lost, wherever below the test's folder it is."""
+    for program in site.parents[3].rglob("emu_driver_shim/bin/emud"):
+        program.unlink()
+
+
+def parts_apart(original: Any, *words: object, **keywords: Any) -> Any:
+    """The runtime is left out of the install that goes over another."""
+    kept = [w for w in words if not ("--ignore-installed" in words and "emu_runtime" in str(w))]
+    return original(*kept, **keywords)
+
+
+def one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each environment is the first one."""
+    from gate7_release import environments
+
+    made: list[Any] = []
+
+    def make(root: Path, **options: Any) -> Any:
+        made.append(made[0] if made else environments.make(root, **options))
+        return made[0]
+
+    monkeypatch.setattr(f"{INSTALL}.make", make)
+
+
+def any_release(original: Any, *words: object, **keywords: Any) -> Any:
+    """`--upgrade` takes what there is, older or not."""
+    older = ["torch-emu<0.1" if "--upgrade" in words and w == "torch-emu" else w for w in words]
+    return original(*older, **keywords)
+
+
+def wrong_pin(original: Any, folder: Path) -> Any:
+    """The wheels here ask for any release of the parts below them."""
+    releases = original(folder)
+    place = Path(tempfile.mkdtemp(prefix="seed-"))
+    loose = {p: repinned(getattr(releases.here, p), place) for p in ("driver", "runtime", "plugin")}
+    return releases._replace(here=releases.here._replace(**loose))
+
+
+def repinned(wheel: Path, folder: Path) -> Path:
+    """A copy of a wheel whose metadata has no bound on our other wheels; its RECORD agrees."""
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(folder / wheel.name, "w") as new:
+        texts = {entry.filename: old.read(entry) for entry in old.infolist()}
+        meta = next(name for name in texts if name.endswith(".dist-info/METADATA"))
+        record = meta.replace("METADATA", "RECORD")
+        lines = texts[meta].decode().splitlines(keepends=True)
+        loose = [
+            line.partition("~=")[0] + "\n" if line.startswith("Requires-Dist: emu-") else line
+            for line in lines
+        ]
+        texts[meta] = "".join(loose).encode()
+        digest = base64.urlsafe_b64encode(hashlib.sha256(texts[meta]).digest()).rstrip(b"=")
+        row = f"{meta},sha256={digest.decode()},{len(texts[meta])}"
+        rows = texts[record].decode().splitlines()
+        texts[record] = "\n".join(row if r.startswith(meta) else r for r in rows).encode() + b"\n"
+        for entry in old.infolist():
+            new.writestr(entry, texts[entry.filename])
+    return folder / wheel.name
+
+
+NO_IMPORT = in_child("import sys; sys.modules['torch_emu'] = None")
+
+SEEDS: dict[str, Seed] = {
+    "gate7.install.fresh": both(after("install", old_file), after("installer", old_file)),
+    "gate7.install.nothing_on_failure": after("install", old_file),
+    "gate7.install.plugin_alone": NO_IMPORT,
+    "gate7.install.target": after("--target", no_emud),
+    "gate7.install.user_site": wrap(START, parts_apart),
+    "gate7.install.editable_shadows": NO_IMPORT,
+    "gate7.install.reinstall": without("--force-reinstall", "--reinstall"),
+    "gate7.install.two_environments": one_place,
+    "gate7.uninstall.each_order": after("uninstall", old_file),
+    "gate7.upgrade.forward": after("--upgrade", old_file),
+    "gate7.upgrade.rollback": after("install", old_file),
+    "gate7.upgrade.mixture_refused": wrap("gate7_release.conftest.read", wrong_pin),
+    "gate7.upgrade.never_down": wrap(START, any_release),
+    "gate7.upgrade.interrupted": without("--force-reinstall", where=f"{UPGRADE}.start"),
+}
