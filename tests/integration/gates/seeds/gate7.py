@@ -160,7 +160,6 @@ SEEDS: dict[str, Seed] = {
     "gate7.install.without_runtime": wrap(f"{BROKEN}.run_in", whole_site),
     "gate7.install.without_driver": wrap(f"{BROKEN}.run_in", whole_site),
     "gate7.install.damaged_library": wrap(f"{BROKEN}.run_in", whole_site),
-    "gate7.install.other_torch": wrap(f"{BROKEN}.run_in", whole_site),
     "gate7.install.no_device": wrap(f"{BROKEN}.run_python", no_environment),
     "gate7.install.no_permission": wrap(f"{BROKEN}.run_python", no_environment),
     "gate7.install.stale_node": wrap(f"{BROKEN}.run_python", no_environment),

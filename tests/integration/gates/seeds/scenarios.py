@@ -17,10 +17,12 @@ from typing import Any
 
 import pytest
 
+from seeds.gate7 import whole_site
 from seeds.seed import Seed, both, in_child, wrap
 
 START = "gate7_release.environments.start"
 UPGRADE = "gate7_release.test_upgrade"
+SKEW = "gate7_release.test_skew"
 INSTALL = "gate7_release.test_install"
 
 
@@ -122,6 +124,23 @@ def repinned(wheel: Path, folder: Path) -> Path:
     return folder / wheel.name
 
 
+def untyped(original: Any, *words: object, **keywords: Any) -> Any:
+    """The plugin raises what its library says of another runtime as it comes."""
+    done = original(*words, **keywords)
+    if "--target" in words:
+        for library in Path(str(words[words.index("--target") + 1])).glob("torch_emu/library.py"):
+            text = library.read_text()
+            assert "raise PluginError(str(error)) from error" in text
+            library.write_text(text.replace("raise PluginError(str(error)) from error", "raise"))
+    return done
+
+
+def newer_device(original: Any, words: Any, *rest: Any, **keywords: Any) -> Any:
+    """emud says that it serves interface 1.3, whichever it was built for."""
+    more = ["--interface", "1003"] if "--node" in words else []
+    return original([*words, *more], *rest, **keywords)
+
+
 NO_IMPORT = in_child("import sys; sys.modules['torch_emu'] = None")
 
 SEEDS: dict[str, Seed] = {
@@ -133,6 +152,9 @@ SEEDS: dict[str, Seed] = {
     "gate7.install.editable_shadows": NO_IMPORT,
     "gate7.install.reinstall": without("--force-reinstall", "--reinstall"),
     "gate7.install.two_environments": one_place,
+    "gate7.skew.parts": wrap(f"{SKEW}.start", untyped),
+    "gate7.skew.device": wrap(f"{SKEW}.subprocess.Popen", newer_device),
+    "gate7.skew.torch": wrap(f"{SKEW}.run_in", whole_site),
     "gate7.uninstall.each_order": after("uninstall", old_file),
     "gate7.upgrade.forward": after("--upgrade", old_file),
     "gate7.upgrade.rollback": after("install", old_file),
