@@ -193,7 +193,8 @@ def served(driver: Path, folder: Path) -> Iterator[None]:
     """A device process of that driver's own, on a node in `folder`."""
     folder.mkdir()
     node = folder / "emu0"
-    words = [driver / "emu_driver_shim" / "bin" / "emud", "--foreground", "--node", node]
+    emud = driver / "emu_driver_shim" / "bin" / "emud"
+    words = [str(emud), "--foreground", "--node", str(node)]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
             end = time.monotonic() + START_SECONDS
