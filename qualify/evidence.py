@@ -123,6 +123,8 @@ class Predicate(_Strict, frozen=True, kw_only=True):
     finished: datetime.datetime
     tool: str
     neighbours: tuple[Neighbour, ...] = ()
+    companions: dict[str, Sha256] = {}
+    """Wheels of others that were installed beside: file name to sha256."""
 
     @property
     def ended(self) -> bool:

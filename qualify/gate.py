@@ -53,12 +53,14 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
 class Releases(msgspec.Struct, frozen=True, kw_only=True):
     """The releases that a gate of installs and upgrades compares, and what works with what.
 
-    `wheels` are the neighbours' files by the name of the release; those of the release here are
-    the gate's own. `compat` is matrix/compat.toml.
+    `wheels` are files by the folder that they are laid out in: `before`, `after`, `companions`;
+    those of the release here are the gate's own. `companions` has the digests of the latter, and
+    `compat` is matrix/compat.toml.
     """
 
     wheels: dict[str, tuple[Path, ...]]
     neighbours: tuple[Neighbour, ...]
+    companions: dict[str, str]
     compat: Path
     compat_sha256: str
 
@@ -84,6 +86,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
             "code": code_of(*CODE),
             "gate": self.gate.number,
             "neighbours": self.neighbours,
+            "companions": self.companions,
             "compat": self.releases.compat_sha256 if self.releases else "",
             "room": [self.room.facts, self.room.digest],
             "suite": self.suite.sha256,
@@ -95,6 +98,10 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def neighbours(self) -> tuple[Neighbour, ...]:
         return self.releases.neighbours if self.releases else ()
+
+    @property
+    def companions(self) -> dict[str, str]:
+        return self.releases.companions if self.releases else {}
 
 
 def read_suite(root: Path, gate: Gate) -> Suite:
@@ -179,6 +186,7 @@ def _record(
             torch=inputs.room.facts.torch,
             closure=inputs.closure,
             neighbours=inputs.neighbours,
+            companions=inputs.companions,
             suite=inputs.suite.sha256,
             planned=facts.planned,
             attempts=facts.attempts,
@@ -217,6 +225,9 @@ def _copied(inputs: Inputs) -> Iterator[tuple[list[Path], Path, Path | None]]:
             for neighbour in inputs.neighbours:
                 path = releases / neighbour.release / neighbour.name
                 _unchanged(path, neighbour.digest.sha256, sha256_of(path))
+            for name, sha256 in inputs.companions.items():
+                path = releases / "companions" / name
+                _unchanged(path, sha256, sha256_of(path))
             _unchanged(
                 inputs.releases.compat,
                 inputs.releases.compat_sha256,
@@ -227,7 +238,7 @@ def _copied(inputs: Inputs) -> Iterator[tuple[list[Path], Path, Path | None]]:
 
 def lay_out(folder: Path, here: Iterable[Path], releases: Releases) -> Path:
     """A folder `releases` in `folder`, as the suite takes it: one folder a release, `here` among
-    them, and the compatibility file."""
+    them, one of companions, and the compatibility file."""
     made = folder / RELEASES
     for release, wheels in {"here": here, **releases.wheels}.items():
         (made / release).mkdir(parents=True)

@@ -24,7 +24,7 @@ from qualify.gate import Releases
 from qualify.images import Declaration
 from qualify.interpreter import Interpreter
 from qualify.stage import Stages
-from qualify.wheelhouse import Closure
+from qualify.wheelhouse import Closure, fetch_companions
 
 _WRITTEN = (
     ("driver_shim/include/emu/driver.h", r"#define EMU_DRIVER_INTERFACE_{} ", "driver_interface"),
@@ -91,7 +91,8 @@ def build_neighbours(
     declaration: Declaration,
     interpreter: Interpreter,
 ) -> Releases:
-    """The releases before and after that of the wheels `here`, as matrix/compat.toml says."""
+    """The releases before and after that of the wheels `here`, as matrix/compat.toml says, and the
+    companions that matrix/companions.txt pins."""
     if len(versions := sorted({wheel.version for wheel in here})) != 1:
         raise BuildError(
             "the neighbouring releases cannot be made",
@@ -115,8 +116,13 @@ def build_neighbours(
             )
             for wheel in built
         ]
+    companions = fetch_companions(stages, interpreter, tree / "matrix" / "companions.txt")
     return Releases(
-        wheels=wheels, neighbours=tuple(made), compat=path, compat_sha256=sha256_of(path)
+        wheels={**wheels, "companions": tuple(companions)},
+        neighbours=tuple(made),
+        companions={wheel.name: sha256_of(wheel) for wheel in companions},
+        compat=path,
+        compat_sha256=sha256_of(path),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ def releases(folder: Path, text: str) -> Releases:
     for name in ("before", "after"):
         wheels[name] = (folder / f"{name}-{text}.whl",)
         wheels[name][0].write_text(text)
+    wheels["companions"] = (folder / "numpy.whl",)
+    wheels["companions"][0].write_text("numpy")
     compat = folder / "compat.toml"
     compat.write_text("")
     return Releases(
@@ -70,6 +73,7 @@ def releases(folder: Path, text: str) -> Releases:
             )
             for name in ("before", "after")
         ),
+        companions={"numpy.whl": evidence.digest(b"numpy")},
         compat=compat,
         compat_sha256=evidence.digest(b""),
     )
@@ -79,8 +83,10 @@ def test_releases_are_laid_out_beside_each_other(tmp_path: Path) -> None:
     (tmp_path / "here.whl").write_text("here")
     made = gate.lay_out(tmp_path, [tmp_path / "here.whl"], releases(tmp_path, "a"))
     files = sorted(str(path.relative_to(made)) for path in made.rglob("*") if path.is_file())
-    expected = ["after/after-a.whl", "before/before-a.whl", "compat.toml", "here/here.whl"]
-    assert files == expected
+    assert files == [
+        *("after/after-a.whl", "before/before-a.whl", "companions/numpy.whl"),
+        *("compat.toml", "here/here.whl"),
+    ]
 
 
 def test_a_neighbour_that_changed_makes_no_record(suites: Path, beside: Path) -> None:
@@ -90,9 +96,11 @@ def test_a_neighbour_that_changed_makes_no_record(suites: Path, beside: Path) ->
     given = inputs(suites, wheels=(wheel,), digests=digests, releases=releases(beside, "a"))
     with gate._copied(given) as (_, _, laid_out):
         assert laid_out is not None and (laid_out / "here" / "a.whl").read_text() == "a"
-    (beside / "before-a.whl").write_text("other")
-    with pytest.raises(ChangedError, match=r"before-a\.whl changed"), gate._copied(given):
-        pytest.fail("it would have been installed")
+    for name, was in (("before-a.whl", "a"), ("numpy.whl", "numpy"), ("compat.toml", "")):
+        (beside / name).write_text("other")
+        with pytest.raises(ChangedError, match=f"{re.escape(name)} changed"), gate._copied(given):
+            pytest.fail("it would have been installed")
+        (beside / name).write_text(was)
 
 
 def test_a_suite_is_its_folder_and_what_lies_beside(suites: Path) -> None:
@@ -126,6 +134,7 @@ def test_every_input_is_in_the_key(suites: Path, beside: Path) -> None:
         inputs(suites, releases=releases(beside, "a")),
         inputs(suites, releases=releases(beside, "b")),
         inputs(suites, releases=msgspec.structs.replace(releases(beside, "a"), compat_sha256="f")),
+        inputs(suites, releases=msgspec.structs.replace(releases(beside, "a"), companions={})),
     ]
     keys = {first.key, *(made.key for made in changed)}
     with pytest.MonkeyPatch.context() as patch:

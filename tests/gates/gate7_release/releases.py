@@ -1,6 +1,6 @@
 """The releases that the pipeline handed over: before, here and after, and what works with what.
 
-`--releases FOLDER` has a folder of wheels for each, and compat.toml.
+`--releases FOLDER` has a folder of wheels for each, one of companions, and compat.toml.
 """
 
 from __future__ import annotations
@@ -39,12 +39,15 @@ class Releases(NamedTuple):
     here: Release
     after: Release
     compat: dict[str, Any]
+    companions: tuple[Path, ...]
+    """Wheels of others that are to be installed beside ours."""
 
 
 def read(folder: Path) -> Releases:
     compat = tomllib.loads((folder / "compat.toml").read_text(encoding="utf-8"))
     before, here, after = (_release(folder / name) for name in NAMES)
-    return Releases(before, here, after, compat)
+    companions = tuple(sorted((folder / "companions").glob("*.whl")))
+    return Releases(before, here, after, compat, companions)
 
 
 def _release(folder: Path) -> Release:

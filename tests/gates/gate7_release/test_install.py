@@ -73,6 +73,30 @@ def test_plugin_alone(tmp_path: Path, releases: Releases) -> None:
     assert told.status == 0 and "emu-runtime" in told.stdout, told.told
 
 
+ARRAYS = """
+import numpy, torch
+a = numpy.arange(8, dtype="f4")
+assert numpy.array_equal((torch.from_numpy(a).to("emu") + 1).cpu().numpy(), a + 1)
+print(numpy.__version__)
+"""
+
+
+@pytest.mark.check("gate7.install.companions", obligations=["I1"], kind="focused test")
+def test_companions(tmp_path: Path, releases: Releases, detail: Callable[..., None]) -> None:
+    """Beside an older NumPy that torch still takes, our wheels can't be installed or used."""
+    assert releases.companions, "none are declared for this Python"
+    for wheel in releases.companions:
+        name, version, *_ = wheel.name.split("-")
+        environment = make(tmp_path / wheel.stem, leave_out=[name])
+        links = [f"--find-links={folder}" for folder in (wheel.parent, releases.here.folder)]
+        done = pip(environment, "install", *links, f"{name}=={version}", "torch-emu")
+        assert done.status == 0, done.told
+        used = environment.run(BRING_UP + ARRAYS)
+        assert used.status == 0, used.told
+        assert used.stdout.split() == [version]
+    detail(companions=[wheel.name for wheel in releases.companions])
+
+
 @pytest.mark.check("gate7.install.target", obligations=["I1"], kind="focused test")
 def test_target(tmp_path: Path, releases: Releases) -> None:
     """In a folder of the user's choice (`--target`) libraries do not find each other."""

@@ -99,22 +99,36 @@ def wrong_pin(original: Any, folder: Path) -> Any:
     """The wheels here ask for any release of the parts below them."""
     releases = original(folder)
     place = Path(tempfile.mkdtemp(prefix="seed-"))
-    loose = {p: repinned(getattr(releases.here, p), place) for p in ("driver", "runtime", "plugin")}
+    parts = ("driver", "runtime", "plugin")
+    loose = {p: remade(getattr(releases.here, p), place, unbound) for p in parts}
     return releases._replace(here=releases.here._replace(**loose))
 
 
-def repinned(wheel: Path, folder: Path) -> Path:
-    """A copy of a wheel whose metadata has no bound on our other wheels; its RECORD agrees."""
+def unbound(line: str) -> str:
+    return line.partition("~=")[0] + "\n" if line.startswith("Requires-Dist: emu-") else line
+
+
+def conflicting(original: Any, folder: Path) -> Any:
+    """The plugin here needs a NumPy that no companion is."""
+    releases = original(folder)
+    place = Path(tempfile.mkdtemp(prefix="seed-"))
+
+    def needing(line: str) -> str:
+        return f"{line}Requires-Dist: numpy>=3\n" if line.startswith("Version:") else line
+
+    parts = ("driver", "runtime", "plugin")
+    needy = {p: remade(getattr(releases.here, p), place, needing) for p in parts}
+    return releases._replace(here=releases.here._replace(**needy))
+
+
+def remade(wheel: Path, folder: Path, change: Callable[[str], str]) -> Path:
+    """A copy of a wheel with each line of its metadata changed; its RECORD agrees."""
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(folder / wheel.name, "w") as new:
         texts = {entry.filename: old.read(entry) for entry in old.infolist()}
         meta = next(name for name in texts if name.endswith(".dist-info/METADATA"))
         record = meta.replace("METADATA", "RECORD")
         lines = texts[meta].decode().splitlines(keepends=True)
-        loose = [
-            line.partition("~=")[0] + "\n" if line.startswith("Requires-Dist: emu-") else line
-            for line in lines
-        ]
-        texts[meta] = "".join(loose).encode()
+        texts[meta] = "".join(map(change, lines)).encode()
         digest = base64.urlsafe_b64encode(hashlib.sha256(texts[meta]).digest()).rstrip(b"=")
         row = f"{meta},sha256={digest.decode()},{len(texts[meta])}"
         rows = texts[record].decode().splitlines()
@@ -147,6 +161,7 @@ SEEDS: dict[str, Seed] = {
     "gate7.install.fresh": both(after("install", old_file), after("installer", old_file)),
     "gate7.install.nothing_on_failure": after("install", old_file),
     "gate7.install.plugin_alone": NO_IMPORT,
+    "gate7.install.companions": wrap("gate7_release.conftest.read", conflicting),
     "gate7.install.target": after("--target", no_emud),
     "gate7.install.user_site": wrap(START, parts_apart),
     "gate7.install.editable_shadows": NO_IMPORT,
