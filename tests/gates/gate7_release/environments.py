@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from child import Finished, run_python
 from gate7_release.installed import DISTRIBUTIONS, site
+from gate7_release.releases import Release
 
 INSTALL_SECONDS = 120
 
@@ -112,3 +113,20 @@ def installer(environment: Environment, *wheels: Path) -> Finished:
     """Installs files, one by one, and neither resolves nor replaces anything. It is seen there as a
     link, so that environment's own Python runs it."""
     return start(environment.python, "-m", "installer", *wheels)
+
+
+RESOLVERS = {"pip": pip, "uv": uv}
+
+
+def install(by: str, environment: Environment, release: Release, *options: str) -> Finished:
+    """Install a release as a user does: by the plugin's name, the rest follows."""
+    if by == "installer":
+        return installer(environment, *release.wheels)
+    links = f"--find-links={release.folder}"
+    named = f"torch-emu=={release.version}"
+    return RESOLVERS[by](environment, "install", links, named, *options)
+
+
+def works(environment: Environment, **keywords: object) -> None:
+    done = environment.run(BRING_UP, **keywords)
+    assert done.status == 0, done.told

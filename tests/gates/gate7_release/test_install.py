@@ -8,13 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from child import Finished
-from gate7_release.environments import BRING_UP, Environment, installer, make, pip, uv
+from gate7_release.environments import BRING_UP, RESOLVERS, install, make, pip, works
 from gate7_release.installed import DISTRIBUTIONS
-from gate7_release.releases import Release, Releases
+from gate7_release.releases import Releases
 from gate7_release.trees import differences
 
-INSTALLERS = ("pip", "uv", "installer")
 REFUSES = """
 import torch
 assert torch.emu.is_available() is False
@@ -27,22 +25,8 @@ else:
 """
 
 
-def install(by: str, environment: Environment, release: Release, *options: str) -> Finished:
-    """Install a release as a user does: by the plugin's name, the rest follows."""
-    if by == "installer":
-        return installer(environment, *release.wheels)
-    run = {"pip": pip, "uv": uv}[by]
-    links = f"--find-links={release.folder}"
-    return run(environment, "install", links, f"torch-emu=={release.version}", *options)
-
-
-def works(environment: Environment, **keywords: object) -> None:
-    done = environment.run(BRING_UP, **keywords)
-    assert done.status == 0, done.told
-
-
 @pytest.mark.check("gate7.install.fresh", obligations=["B8", "I1"], kind="focused test")
-@pytest.mark.parametrize("by", INSTALLERS)
+@pytest.mark.parametrize("by", [*RESOLVERS, "installer"])
 def test_fresh(by: str, tmp_path: Path, releases: Releases) -> None:
     """An installer leaves a file out, or one that is in no wheel, and the device does not work."""
     environment = make(tmp_path / "venv")
@@ -53,7 +37,7 @@ def test_fresh(by: str, tmp_path: Path, releases: Releases) -> None:
 
 
 @pytest.mark.check("gate7.install.nothing_on_failure", obligations=["I8"], kind="focused test")
-@pytest.mark.parametrize("by", ["pip", "uv"])
+@pytest.mark.parametrize("by", RESOLVERS)
 def test_without_torch(by: str, tmp_path: Path, releases: Releases) -> None:
     """Where torch cannot be had, half of the stack is installed, and nobody says what lacks."""
     environment = make(tmp_path / "venv", leave_out=["torch-"])
@@ -156,7 +140,7 @@ def test_editable(tmp_path: Path, releases: Releases) -> None:
 
 
 @pytest.mark.check("gate7.install.reinstall", obligations=["I8"], kind="focused test")
-@pytest.mark.parametrize("by", ["pip", "uv"])
+@pytest.mark.parametrize("by", RESOLVERS)
 def test_reinstall(by: str, tmp_path: Path, releases: Releases) -> None:
     """A damaged install is told to be installed again, and that does not mend it."""
     environment = make(tmp_path / "venv")
@@ -166,8 +150,7 @@ def test_reinstall(by: str, tmp_path: Path, releases: Releases) -> None:
     (environment.site / "torch_emu" / "stamp.py").unlink()
     assert len(differences(environment, *releases.here.wheels)) >= 2
     again = "--force-reinstall" if by == "pip" else "--reinstall"
-    run = {"pip": pip, "uv": uv}[by]
-    done = run(environment, "install", again, "--no-deps", *releases.here.wheels)
+    done = RESOLVERS[by](environment, "install", again, "--no-deps", *releases.here.wheels)
     assert done.status == 0, done.told
     assert differences(environment, *releases.here.wheels) == []
     works(environment)
@@ -197,7 +180,7 @@ def test_two_environments(tmp_path: Path, releases: Releases) -> None:
 
 
 @pytest.mark.check("gate7.uninstall.each_order", obligations=["I8"], kind="focused test")
-@pytest.mark.parametrize("by", ["pip", "uv"])
+@pytest.mark.parametrize("by", RESOLVERS)
 @pytest.mark.parametrize("first", DISTRIBUTIONS)
 def test_uninstall(
     by: str, first: str, tmp_path: Path, releases: Releases, detail: Callable[..., None]
@@ -207,10 +190,9 @@ def test_uninstall(
     assert install(by, environment, releases.here).status == 0
     wheels = dict(zip(DISTRIBUTIONS, releases.here.wheels, strict=True))
     confirm = ["--yes"] if by == "pip" else []
-    run = {"pip": pip, "uv": uv}[by]
     told = []
     for name in [first, *sorted(set(wheels) - {first})]:
-        done = run(environment, "uninstall", *confirm, name)
+        done = RESOLVERS[by](environment, "uninstall", *confirm, name)
         assert done.status == 0, done.told
         del wheels[name]
         assert differences(environment, *wheels.values()) == []

@@ -7,33 +7,38 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gate7_release.environments import Environment, installer, make, pip, start, uv
+from gate7_release.environments import (
+    RESOLVERS,
+    Environment,
+    install,
+    installer,
+    make,
+    start,
+    works,
+)
 from gate7_release.installed import DISTRIBUTIONS
 from gate7_release.releases import Release, Releases
-from gate7_release.test_install import works
 from gate7_release.trees import differences
 
 POINTS = 5
-RUN = {"pip": pip, "uv": uv}
 
 
-def move(by: str, environment: Environment, to: Release, *options: str) -> None:
-    """Ask for `to` by name and version, as a user does; the rest follows."""
-    links = f"--find-links={to.folder}"
-    done = RUN[by](environment, "install", links, f"torch-emu=={to.version}", *options)
+def move(by: str, environment: Environment, to: Release) -> None:
+    """Ask for `to`, and find it there and nothing else."""
+    done = install(by, environment, to)
     assert done.status == 0, done.told
     assert differences(environment, *to.wheels) == []
 
 
 @pytest.mark.check("gate7.upgrade.forward", obligations=["I8", "Q9"], kind="focused test")
-@pytest.mark.parametrize("by", RUN)
+@pytest.mark.parametrize("by", RESOLVERS)
 def test_forward(by: str, tmp_path: Path, releases: Releases) -> None:
     """After an upgrade there are files of the old release, or parts of two releases are mixed."""
     environment = make(tmp_path / "venv")
     move(by, environment, releases.before)
     works(environment)
     links = [f"--find-links={release.folder}" for release in releases[:2]]
-    done = RUN[by](environment, "install", "--upgrade", *links, "torch-emu")
+    done = RESOLVERS[by](environment, "install", "--upgrade", *links, "torch-emu")
     assert done.status == 0, done.told
     assert differences(environment, *releases.here.wheels) == []
     works(environment)
@@ -42,7 +47,7 @@ def test_forward(by: str, tmp_path: Path, releases: Releases) -> None:
 
 
 @pytest.mark.check("gate7.upgrade.rollback", obligations=["I8", "Q9"], kind="focused test")
-@pytest.mark.parametrize("by", RUN)
+@pytest.mark.parametrize("by", RESOLVERS)
 def test_rollback(by: str, tmp_path: Path, releases: Releases) -> None:
     """A user who goes back to the release that worked is left with parts of the newer one."""
     environment = make(tmp_path / "venv")
@@ -54,7 +59,7 @@ def test_rollback(by: str, tmp_path: Path, releases: Releases) -> None:
 
 
 @pytest.mark.check("gate7.upgrade.mixture_refused", obligations=["C3", "I8"], kind="focused test")
-@pytest.mark.parametrize("by", RUN)
+@pytest.mark.parametrize("by", RESOLVERS)
 @pytest.mark.parametrize("part", ["driver", "runtime"])
 def test_mixture(by: str, part: str, tmp_path: Path, releases: Releases) -> None:
     """One part is taken back below what the others need, and the installer lets it pass."""
@@ -64,7 +69,7 @@ def test_mixture(by: str, part: str, tmp_path: Path, releases: Releases) -> None
     old, new = releases.before.version, releases.here.version
     links = [f"--find-links={release.folder}" for release in releases[:2]]
     words = [*links, f"torch-emu=={new}", f"{name}=={old}"]
-    done = RUN[by](environment, "install", *words)
+    done = RESOLVERS[by](environment, "install", *words)
     said = done.stdout + done.stderr
     assert done.status != 0, done.told
     assert name in said and old in said and new in said, done.told
@@ -72,13 +77,13 @@ def test_mixture(by: str, part: str, tmp_path: Path, releases: Releases) -> None
 
 
 @pytest.mark.check("gate7.upgrade.never_down", obligations=["C3", "I8"], kind="focused test")
-@pytest.mark.parametrize("by", RUN)
+@pytest.mark.parametrize("by", RESOLVERS)
 def test_never_down(by: str, tmp_path: Path, releases: Releases) -> None:
     """`--upgrade`, where only an older release is to be had, puts that in its place."""
     environment = make(tmp_path / "venv")
     assert installer(environment, *releases.here.wheels).status == 0
     links = f"--find-links={releases.before.folder}"
-    done = RUN[by](environment, "install", "--upgrade", links, "torch-emu")
+    done = RESOLVERS[by](environment, "install", "--upgrade", links, "torch-emu")
     assert differences(environment, *releases.here.wheels) == [], done.told
 
 

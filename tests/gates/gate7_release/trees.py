@@ -14,57 +14,75 @@ import csv
 import hashlib
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 from gate7_release.environments import Environment
 
 INSTALLERS_OWN = {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"}
 
 
-def differences(environment: Environment, *wheels: Path) -> list[str]:
-    """How the environment differs from one with `wheels` and what came with it, in words."""
-    expected: dict[str, str] = {}
-    programs: set[str] = set()
-    allowed: set[str] = set()
+class Contents(NamedTuple):
+    """What wheels are when they are installed: files below the site by name, what installers may
+    add there, and programs below the environment's bin."""
+
+    files: dict[str, str]
+    programs: set[str]
+    may_be: set[str]
+    runnable: set[str]
+
+
+def contents(wheels: Sequence[Path]) -> Contents:
+    made = Contents({}, set(), set(), set())
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             for entry in archive.infolist():
-                path = Path(entry.filename)
+                path, data = Path(entry.filename), archive.read(entry)
                 if path.parts[0].endswith(".dist-info"):
-                    allowed |= {f"{path.parts[0]}/{name}" for name in INSTALLERS_OWN}
-                    if path.name == "entry_points.txt":
-                        programs |= set(_programs(archive.read(entry).decode()))
-                if not entry.is_dir() and path.name != "RECORD":
-                    expected[entry.filename] = _digest(archive.read(entry))
+                    made.may_be.update(f"{path.parts[0]}/{name}" for name in INSTALLERS_OWN)
+                if path.name == "entry_points.txt":
+                    made.programs.update(_programs(data.decode()))
                 if entry.external_attr >> 16 & 0o100:
-                    programs.add(str(environment.site / path))
+                    made.runnable.add(entry.filename)
+                if not entry.is_dir() and path.name != "RECORD":
+                    made.files[entry.filename] = _digest(data)
+    return made
+
+
+def differences(environment: Environment, *wheels: Path) -> list[str]:
+    """How the environment differs from one with `wheels` and what came with it, in words."""
+    must = contents(wheels)
     found = dict(_files(environment.site))
-    wrong = [f"{name} is missing" for name in sorted(expected.keys() - found.keys())]
-    wrong += [f"{name} is left over" for name in sorted(found.keys() - expected.keys() - allowed)]
+    left = found.keys() - must.files.keys() - must.may_be
+    wrong = [f"{name} is missing" for name in sorted(must.files.keys() - found.keys())]
+    wrong += [f"{name} is left over" for name in sorted(left)]
     wrong += [
         f"{name} is another file"
-        for name in sorted(expected.keys() & found.keys())
-        if expected[name] != found[name]
+        for name in sorted(must.files.keys() & found.keys())
+        if must.files[name] != found[name]
     ]
     bin = environment.root / "bin"
-    there = {str(path) for path in bin.iterdir() if not path.is_symlink()} - _brought(bin)
-    wanted = {str(bin / name) for name in programs}
-    scripts = {name for name in wanted if Path(name).parent == bin}
-    wrong += [f"{name} cannot be run" for name in sorted(wanted) if not os.access(name, os.X_OK)]
-    wrong += [f"{name} is left over" for name in sorted(there - scripts)]
+    programs = {path.name for path in bin.iterdir() if not path.is_symlink()} - _brought(bin)
+    wrong += [f"bin/{name} is left over" for name in sorted(programs - must.programs)]
+    runnable = [bin / name for name in must.programs]
+    runnable += [environment.site / name for name in must.runnable]
+    wrong += [f"{path} cannot be run" for path in sorted(runnable) if not os.access(path, os.X_OK)]
     return [*wrong, *unrecorded(environment)]
 
 
 def unrecorded(environment: Environment) -> list[str]:
     """What is not as RECORD says, of each distribution that was installed into this environment."""
     wrong = []
-    for folder in environment.site.glob("*emu*.dist-info"):
-        if folder.name.startswith("~"):  # pip moved it aside
+    for folder in environment.site.glob("*.dist-info"):
+        if not _is_ours(folder.name):
             continue
         distribution = metadata.Distribution.at(folder)
-        for path, digest, _ in csv.reader((distribution.read_text("RECORD") or "").splitlines()):
+        rows = (distribution.read_text("RECORD") or "").splitlines()
+        if not rows:
+            wrong.append(f"{folder.name} has no RECORD")
+        for path, digest, _ in csv.reader(rows):
             place = Path(str(distribution.locate_file(path)))
             if not place.is_file():
                 wrong.append(f"{path} is in RECORD and not there")
@@ -100,7 +118,7 @@ def _is_ours(name: str) -> bool:
 
 def _brought(bin: Path) -> set[str]:
     """What venv puts into a new environment beside the links to Python."""
-    return {str(path) for path in bin.iterdir() if path.name.lower().startswith("activate")}
+    return {path.name for path in bin.iterdir() if path.name.lower().startswith("activate")}
 
 
 def _programs(text: str) -> list[str]:
