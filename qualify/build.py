@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from packaging.utils import parse_wheel_filename
@@ -64,6 +65,15 @@ PACKAGES = (
 )
 
 
+class Move(Protocol):
+    """How sources become those of another release. `text` identifies it in a key."""
+
+    @property
+    def text(self) -> str: ...
+
+    def apply(self, source: Path, package: Package) -> None: ...
+
+
 class Wheel(msgspec.Struct, frozen=True, kw_only=True):
     """A finished wheel; nothing rewrites it any more."""
 
@@ -80,6 +90,7 @@ def build_wheels(
     engine: Engine,
     declaration: Declaration,
     interpreter: Interpreter,
+    move: Move | None = None,
 ) -> tuple[Wheel, ...]:
     """Build and repair emu-driver-shim, emu-runtime and torch-emu from the checkout `tree`.
 
@@ -90,7 +101,9 @@ def build_wheels(
     tools = toolchain(stages, engine, declaration.build)
     sdk = torch_sdk(stages, closure)
     return tuple(
-        build_wheel(stages, tree, package, tools, interpreter, sdk if package.torch else None)
+        build_wheel(
+            stages, tree, package, tools, interpreter, sdk if package.torch else None, move=move
+        )
         for package in PACKAGES
     )
 
@@ -174,8 +187,12 @@ def build_wheel(
     interpreter: Interpreter,
     sdk: Output | None,
     around: Surroundings = USUAL,
+    move: Move | None = None,
 ) -> Wheel:
-    """One wheel, built and repaired, or found by the digest of what goes into it."""
+    """One wheel, built and repaired, or found by the digest of what goes into it.
+
+    With `move`, that of a release beside the one in the checkout.
+    """
     names = sources(tree, package)
     inputs = {
         "sources": digest_files(tree, names),
@@ -184,6 +201,8 @@ def build_wheel(
         "code": code_of("build", "backend"),
         "surroundings": msgspec.json.encode(around).decode(),
     }
+    if move:
+        inputs["move"] = move.text
     if not _serves_every_python(tree / package.folder / "pyproject.toml"):
         if tools.engine is not None and tools.python != interpreter.minor:
             raise BuildError(
@@ -197,6 +216,8 @@ def build_wheel(
     def make(folder: Path) -> None:
         torch = sdk.path / "torch" if sdk else None
         with laid_out(stages, tree, package, names, inputs["sources"], around.folder) as source:
+            if move:
+                move.apply(source, package)
             build = Build(package.folder, source, stages.root / "ccache", torch)
             said = folder / LOG
             made = run_back_end(tools, build, around, said)

@@ -60,6 +60,16 @@ class Subject(_Strict, frozen=True, kw_only=True):
     digest: Digest
 
 
+class Neighbour(_Strict, frozen=True, kw_only=True):
+    """A wheel of another release that the gate installed too, and how it was made: `moved` from the
+    source of the release under test, with its version and interface numbers moved."""
+
+    release: Literal["before", "after"]
+    name: str
+    digest: Digest
+    made: Literal["moved"]
+
+
 class Host(_Strict, frozen=True, kw_only=True):
     """The machine that the room was on."""
 
@@ -112,6 +122,9 @@ class Predicate(_Strict, frozen=True, kw_only=True):
     started: datetime.datetime
     finished: datetime.datetime
     tool: str
+    neighbours: tuple[Neighbour, ...] = ()
+    companions: dict[str, Sha256] = {}
+    """Wheels of others that were installed beside: file name to sha256."""
 
     @property
     def ended(self) -> bool:

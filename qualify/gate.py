@@ -24,13 +24,14 @@ import msgspec
 from qualify import __version__, evidence, owner, report
 from qualify.content import code_of, sha256_of
 from qualify.errors import ChangedError, EvidenceError, InputError, RoomError
-from qualify.evidence import Fault, Host, Predicate, Record
+from qualify.evidence import Fault, Host, Neighbour, Predicate, Record
 from qualify.matrix import Cell, Gate, Layer
 from qualify.process import Completed
 from qualify.report import Report
 from qualify.room import Room, RoomSpec, open_room
 
 REPORT = "report.jsonl"
+RELEASES = "releases"
 COPIES = "qualify-gate-"
 BLOCKS_LEFT = 16  # of 4 KiB: what fails for want of space has left less than what it wanted
 CODE = (
@@ -49,6 +50,21 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
+class Releases(msgspec.Struct, frozen=True, kw_only=True):
+    """The releases that a gate of installs and upgrades compares, and what works with what.
+
+    `wheels` are files by the folder that they are laid out in: `before`, `after`, `companions`;
+    those of the release here are the gate's own. `companions` has the digests of the latter, and
+    `compat` is matrix/compat.toml.
+    """
+
+    wheels: dict[str, tuple[Path, ...]]
+    neighbours: tuple[Neighbour, ...]
+    companions: dict[str, str]
+    compat: Path
+    compat_sha256: str
+
+
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that shapes what a gate shows."""
 
@@ -60,6 +76,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Wheel file name to sha256."""
     closure: str
     room: RoomSpec
+    releases: Releases | None = None
 
     @property
     def key(self) -> str:
@@ -68,12 +85,23 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
             "closure": self.closure,
             "code": code_of(*CODE),
             "gate": self.gate.number,
+            "neighbours": self.neighbours,
+            "companions": self.companions,
+            "compat": self.releases.compat_sha256 if self.releases else "",
             "room": [self.room.facts, self.room.digest],
             "suite": self.suite.sha256,
             "timeout": self.gate.timeout_seconds,
             "wheels": self.digests,
         }
         return hashlib.sha256(msgspec.json.encode(shaping, order="deterministic")).hexdigest()
+
+    @property
+    def neighbours(self) -> tuple[Neighbour, ...]:
+        return self.releases.neighbours if self.releases else ()
+
+    @property
+    def companions(self) -> dict[str, str]:
+        return self.releases.companions if self.releases else {}
 
 
 def read_suite(root: Path, gate: Gate) -> Suite:
@@ -112,12 +140,12 @@ def run(inputs: Inputs) -> Record:
     faults: list[Fault] = []
     written, full = b"", False
     try:
-        with _copied(inputs) as (wheels, suite), open_room(inputs.room) as room:
+        with _copied(inputs) as (wheels, suite, releases), open_room(inputs.room) as room:
             installed = room.install(wheels)
             processes.append(installed)
             if installed.ok:
                 room.seal()
-                ended, written = _run_suite(room, suite, inputs)
+                ended, written = _run_suite(room, suite, releases, inputs)
                 processes.append(ended)
             full = _is_full(room)
     except RoomError as error:
@@ -158,6 +186,8 @@ def _record(
             host=read_host(),
             torch=inputs.room.facts.torch,
             closure=inputs.closure,
+            neighbours=inputs.neighbours,
+            companions=inputs.companions,
             suite=inputs.suite.sha256,
             planned=facts.planned,
             attempts=facts.attempts,
@@ -174,8 +204,9 @@ def _record(
 
 
 @contextmanager
-def _copied(inputs: Inputs) -> Iterator[tuple[list[Path], Path]]:
-    """Copies of the wheels, and a folder with one of the suite, that are what the inputs say."""
+def _copied(inputs: Inputs) -> Iterator[tuple[list[Path], Path, Path | None]]:
+    """Copies of the wheels, a folder with one of the suite, and one with the releases where the
+    gate compares them: all are what the inputs say."""
     with owner.scratch(Path(tempfile.gettempdir()), COPIES) as folder:
         wheels, suite = [], folder / "gates"
         for wheel in inputs.wheels:
@@ -189,7 +220,33 @@ def _copied(inputs: Inputs) -> Iterator[tuple[list[Path], Path]]:
             inputs.suite.sha256,
             _suite_digest(suite, inputs.suite.files),
         )
-        yield wheels, suite
+        releases = None
+        if inputs.releases:
+            releases = lay_out(folder, inputs.wheels, inputs.releases)
+            for neighbour in inputs.neighbours:
+                path = releases / neighbour.release / neighbour.name
+                _unchanged(path, neighbour.digest.sha256, sha256_of(path))
+            for name, sha256 in inputs.companions.items():
+                path = releases / "companions" / name
+                _unchanged(path, sha256, sha256_of(path))
+            _unchanged(
+                inputs.releases.compat,
+                inputs.releases.compat_sha256,
+                sha256_of(releases / inputs.releases.compat.name),
+            )
+        yield wheels, suite, releases
+
+
+def lay_out(folder: Path, here: Iterable[Path], releases: Releases) -> Path:
+    """A folder `releases` in `folder`, as the suite takes it: one folder a release, `here` among
+    them, one of companions, and the compatibility file."""
+    made = folder / RELEASES
+    for release, wheels in {"here": here, **releases.wheels}.items():
+        (made / release).mkdir(parents=True)
+        for wheel in wheels:
+            shutil.copyfile(wheel, made / release / wheel.name)
+    shutil.copyfile(releases.compat, made / releases.compat.name)
+    return made
 
 
 def _unchanged(path: Path, expected: str, got: str) -> None:
@@ -202,13 +259,17 @@ def _unchanged(path: Path, expected: str, got: str) -> None:
         )
 
 
-def _run_suite(room: Room, suite: Path, inputs: Inputs) -> tuple[Completed, bytes]:
+def _run_suite(
+    room: Room, suite: Path, releases: Path | None, inputs: Inputs
+) -> tuple[Completed, bytes]:
     """Copy the suite in, run it, and bring back what it wrote, which may be nothing."""
     folder = room.put(suite)
     words = [room.python, "-m", "pytest", inputs.suite.folder, "--report", REPORT]
     words += ["--device", inputs.cell.device, "-p", "pytest_timeout"]
     if inputs.cell.configurations:
         words += ["--configurations", ",".join(inputs.cell.configurations)]
+    if releases:
+        words += ["--releases", room.put(releases)]
     # What is judged brings no plugin of its own to the judge.
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     ended = room.run(words, cwd=folder, env=alone, timeout=inputs.gate.timeout_seconds)

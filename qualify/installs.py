@@ -18,9 +18,9 @@ from qualify.build import PACKAGES, Wheel
 from qualify.claim import Asked, Denial, Question, Verdict
 from qualify.container import Apart
 from qualify.engine import RoomKind
-from qualify.gate import Inputs, Suite
+from qualify.gate import Inputs, Releases, Suite
 from qualify.images import Declaration
-from qualify.matrix import Cell, Gates, Policy, Tier, Waiver
+from qualify.matrix import Cell, Gate, Gates, Policy, Tier, Waiver
 from qualify.room import RoomSpec
 from qualify.rooms import Choice
 from qualify.stage import Stages
@@ -69,21 +69,23 @@ def specs(
 
 def inputs(
     cell: Cell,
-    gates: Gates,
+    of: Gate,
     suite: Suite,
     wheels: dict[Path, str],
     closure: Closure,
     spec: RoomSpec,
+    releases: Releases | None,
 ) -> Inputs:
     """The gate's inputs in one room. The cell is that of this room's system alone."""
     return Inputs(
         cell=msgspec.structs.replace(cell, images=(agreement.system(spec.facts),)),
-        gate=gates.gates[GATE],
+        gate=of,
         suite=suite,
         wheels=tuple(wheels),
         digests={path.name: digest for path, digest in wheels.items()},
         closure=closure.sha256,
         room=spec,
+        releases=releases if of.neighbours else None,
     )
 
 

@@ -103,7 +103,8 @@ class Gate(_Strict, frozen=True, kw_only=True):
     """One of the eight questions. `required` are the checks that its suite may not lose.
 
     A gate that is not built can't be asked for whole. It may have checks already, which a
-    tier can name one by one.
+    tier can name one by one. Its suite gets the releases beside this one where it has
+    `neighbours`.
     """
 
     number: GateNumber
@@ -114,6 +115,7 @@ class Gate(_Strict, frozen=True, kw_only=True):
     layer: Layer
     timeout_seconds: Annotated[int, msgspec.Meta(gt=0, le=DAY)] = 1800
     required: tuple[CheckId, ...] = ()
+    neighbours: bool = False
 
 
 class Route(_Strict, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ from qualify import (
     inspection,
     installs,
     interpreter,
+    neighbours,
+    owner,
     rooms,
     wheelhouse,
 )
@@ -42,7 +45,7 @@ from qualify.audit.report import Report
 from qualify.build import Wheel
 from qualify.claim import Asked, Denial, Question, Verdict
 from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
-from qualify.gate import Inputs
+from qualify.gate import Inputs, Releases
 from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load, read_waivers
 from qualify.process import Completed
 from qualify.room import Room, RoomSpec, open_room
@@ -102,6 +105,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     wheels: tuple[Wheel, ...]
     rooms: tuple[RoomSpec, ...]
     denials: tuple[Denial, ...]
+    releases: Releases | None
 
 
 def prepare(
@@ -112,16 +116,21 @@ def prepare(
     python: str,
     room: str,
     even_denied: bool = True,
+    with_neighbours: bool = True,
 ) -> Prepared:
     """Build the wheels of `python`'s cell, audit them, and make the images of its rooms.
 
     For wheels that the policy denies there are rooms only with `even_denied`, to look at them.
+    And, unless told otherwise, build the wheels of the releases before and after.
     """
     begun = begin(tree, stages, python=python, room=room)
     choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.interpreter)
     closure, wheels = make_wheels(tree, stages, begun)
     audit = begun.matrix.audit
     denied = inspection.denials(inspection.audit_wheels(stages, audit, wheels, closure), audit)
+    releases = None
+    if with_neighbours and (even_denied or not denied):
+        releases = make_neighbours(tree, stages, begun, closure, wheels)
     evidence_folder.mkdir(parents=True, exist_ok=True)
     specs: tuple[RoomSpec, ...] = ()
     if even_denied or not denied:
@@ -133,6 +142,7 @@ def prepare(
         wheels=wheels,
         rooms=specs,
         denials=denied,
+        releases=releases,
     )
 
 
@@ -172,6 +182,15 @@ def make_wheels(tree: Path, stages: Stages, begun: Begun) -> tuple[Closure, tupl
     return closure, wheels
 
 
+def make_neighbours(
+    tree: Path, stages: Stages, begun: Begun, closure: Closure, wheels: tuple[Wheel, ...]
+) -> Releases:
+    """The releases before and after that of `wheels`."""
+    return neighbours.build_neighbours(
+        stages, tree, wheels, closure, begun.engine, begun.images, begun.interpreter
+    )
+
+
 def qualify(
     tree: Path,
     evidence_folder: Path,
@@ -188,7 +207,14 @@ def qualify(
     index.require(evidence_folder)
     made = prepare(tree, evidence_folder, stages, python=python, room=room, even_denied=False)
     plan = plan_gates(
-        tree, made.matrix.gates, asked, made.cell, made.wheels, made.closure, made.rooms
+        tree,
+        made.matrix.gates,
+        asked,
+        made.cell,
+        made.wheels,
+        made.closure,
+        made.rooms,
+        made.releases,
     )
     for inputs in plan:
         run_gate(inputs, evidence_folder, stages)
@@ -215,7 +241,7 @@ def bench(
     tree: Path, evidence_folder: Path, stages: Stages, *, python: str, room: str, as_json: bool
 ) -> Completed:
     """Measure the figures of `bench/` in the first clean room, with the installed wheels."""
-    made = prepare(tree, evidence_folder, stages, python=python, room=room)
+    made = prepare(tree, evidence_folder, stages, python=python, room=room, with_neighbours=False)
     with stages.announced("bench"), open_room(made.rooms[0]) as opened:
         installed = opened.install([wheel.path for wheel in made.wheels])
         if not installed.ok:
@@ -267,11 +293,12 @@ def install_everywhere(
         audit = begun.matrix.audit
         denied = inspection.denials(inspection.audit_wheels(stages, audit, made, closure), audit)
         bytes_now = digests(made)
+        releases = make_neighbours(tree, stages, begun, closure, made)
         wheels = {wheel.path: bytes_now[wheel.path.name] for wheel in made}
         names, hidden = matrix.cells.rooms_of(cell), (tree, evidence_folder)
         start = time.monotonic()
         for spec in installs.specs(stages, choice, begun.images, names, closure, hidden, made):
-            inputs = installs.inputs(cell, matrix.gates, suite, wheels, closure, spec)
+            inputs = installs.inputs(cell, gate_7, suite, wheels, closure, spec, releases)
             run_gate(inputs, evidence_folder, stages)
             reused, seconds = stages.timings[-1].reused, time.monotonic() - start
             verdict = installs.judge(
@@ -312,6 +339,10 @@ def visited(tree: Path, made: Prepared, name: str) -> Iterator[tuple[Room, str]]
         if not installed.ok:
             said = (installed.stderr or installed.stdout).strip()
             raise RoomError(f"the wheels do not install: {said[-800:]}")
+        if made.releases:
+            here = [wheel.path for wheel in made.wheels]
+            with owner.scratch(Path(tempfile.gettempdir()), gate.COPIES) as folder:
+                opened.put(gate.lay_out(folder, here, made.releases))
         yield opened, opened.put(tree / "tests" / "gates")
 
 
@@ -369,6 +400,7 @@ def plan_gates(
     wheels: tuple[Wheel, ...],
     closure: Closure,
     specs: tuple[RoomSpec, ...],
+    releases: Releases | None,
 ) -> list[Inputs]:
     """What is to be run: every gate of the tier that has a suite, in every room."""
     singles = {int(check[4]) for check in tier.checks}
@@ -382,6 +414,7 @@ def plan_gates(
             digests=bytes_now,
             closure=closure.sha256,
             room=spec,
+            releases=releases if of_tier.neighbours else None,
         )
         for spec in specs
         for of_tier in gates.gates

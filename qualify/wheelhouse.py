@@ -12,6 +12,7 @@ import contextlib
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -59,9 +60,26 @@ def fetch(stages: Stages, interpreter: Interpreter, constraints: Path) -> Closur
     output = stages.make(
         "wheelhouse",
         inputs,
-        lambda folder: _download(interpreter, constraints, requirements, folder),
+        lambda folder: _download(
+            interpreter,
+            ["--constraint", constraints, "--requirement", requirements],
+            folder,
+        ),
     )
     return read(output.path, interpreter.minor)
+
+
+def fetch_companions(stages: Stages, interpreter: Interpreter, companions: Path) -> list[Path]:
+    """Download the wheels that `companions` pins for this Python, each by itself."""
+    inputs = {
+        "python": interpreter.minor,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "companions": sha256_of(companions),
+        "code": code_of("wheelhouse"),
+    }
+    words: list[str | os.PathLike[str]] = ["--no-deps", "--requirement", companions]
+    output = stages.make("companions", inputs, lambda folder: _download(interpreter, words, folder))
+    return sorted(output.path.glob("*.whl"))
 
 
 def read(folder: Path, python: str) -> Closure:
@@ -84,13 +102,13 @@ def read(folder: Path, python: str) -> Closure:
 
 
 def _download(
-    interpreter: Interpreter, constraints: Path, requirements: Path, folder: Path
+    interpreter: Interpreter, wanted: Sequence[str | os.PathLike[str]], folder: Path
 ) -> None:
     others = [path.parent for path in sorted(folder.parent.glob(f"[!.]*/{REQUIREMENTS}"))]
     others = [other for other in others if whole(other)]
     words: list[str | os.PathLike[str]] = [*_pip(interpreter), "download", "--no-cache-dir"]
     words += ["--only-binary=:all:", "--disable-pip-version-check", "--progress-bar=off"]
-    words += ["--dest", folder, "--constraint", constraints, "--requirement", requirements]
+    words += ["--dest", folder, *wanted]
     # pip prefers a local file to the same version of an index, so this saves the download.
     for other in others:
         words += ["--find-links", other]
@@ -103,7 +121,7 @@ def _download(
     remove_tree(scratch)
     if not done.ok:
         raise HostError(
-            f"pip could not download the closure of torch for Python {interpreter.minor}",
+            f"pip could not download what Python {interpreter.minor} needs",
             expected="every requirement as a wheel",
             got=(done.stderr.strip() or "a timeout")[-800:],
             mend="Check the network and pip's index configuration",

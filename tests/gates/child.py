@@ -30,8 +30,12 @@ def run_python(
     env: Mapping[str, str | None] | None = None,
     cwd: Path | None = None,
     timeout: float = 120,
+    python: Path | None = None,
 ) -> Finished:
-    """Run `code` in a new interpreter; a variable of `env` that is None is taken out."""
+    """Run `code` in a new interpreter, this one or `python`.
+
+    A variable of `env` that is None is taken out.
+    """
     variables = dict(os.environ)
     for name, value in (env or {}).items():
         if value is None:
@@ -40,7 +44,7 @@ def run_python(
             variables[name] = value
     try:
         done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), *arguments],
+            [str(python or sys.executable), "-c", textwrap.dedent(code), *arguments],
             env=variables,
             cwd=cwd,
             capture_output=True,

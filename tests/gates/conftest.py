@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="A0/1.0.0/nominal",
         help="STEPPING/FIRMWARE/POWER_MODE,... of the device: gate 0 goes over each",
     )
+    group.addoption("--releases", type=Path, help="a folder of wheels before, here, after: gate 7")
     group.addoption("--report", type=Path, help="write the gate protocol to this new file")
 
 
@@ -113,6 +114,8 @@ class Check:
         given = ["--device", device]
         if {"configuration", "every_configuration"} & set(getattr(item, "fixturenames", ())):
             given += ["--configurations", item.config.getoption("--configurations")]
+        if "releases" in getattr(item, "fixturenames", ()):
+            given += ["--releases", str(item.config.getoption("--releases"))]
         self.command = _command(item.config.rootpath / file, name, given)
         self.whole = _command(item.config.rootpath / file, self.function.partition("::")[2], given)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from samples import CELL, GATES, check, events, jsonl, room
 from qualify import evidence, gate, owner, report
 from qualify.engine import Engine, RoomKind
 from qualify.errors import ChangedError, InputError
-from qualify.gate import Inputs
+from qualify.evidence import Digest, Neighbour
+from qualify.gate import Inputs, Releases
 from qualify.matrix import Layer
 from qualify.process import Completed
 from qualify.report import Report
@@ -44,6 +46,63 @@ def inputs(suites: Path, **changes: Any) -> Inputs:
     return msgspec.structs.replace(made, **changes)
 
 
+@pytest.fixture
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that is in no suite."""
+    return tmp_path_factory.mktemp("beside")
+
+
+def releases(folder: Path, text: str) -> Releases:
+    """Of each neighbour one wheel, with `text` in it."""
+    wheels: dict[str, tuple[Path, ...]] = {}
+    for name in ("before", "after"):
+        wheels[name] = (folder / f"{name}-{text}.whl",)
+        wheels[name][0].write_text(text)
+    wheels["companions"] = (folder / "numpy.whl",)
+    wheels["companions"][0].write_text("numpy")
+    compat = folder / "compat.toml"
+    compat.write_text("")
+    return Releases(
+        wheels=wheels,
+        neighbours=tuple(
+            Neighbour(
+                release=name,
+                name=wheels[name][0].name,
+                digest=Digest(sha256=evidence.digest(text.encode())),
+                made="moved",
+            )
+            for name in ("before", "after")
+        ),
+        companions={"numpy.whl": evidence.digest(b"numpy")},
+        compat=compat,
+        compat_sha256=evidence.digest(b""),
+    )
+
+
+def test_releases_are_laid_out_beside_each_other(tmp_path: Path) -> None:
+    (tmp_path / "here.whl").write_text("here")
+    made = gate.lay_out(tmp_path, [tmp_path / "here.whl"], releases(tmp_path, "a"))
+    files = sorted(str(path.relative_to(made)) for path in made.rglob("*") if path.is_file())
+    assert files == [
+        *("after/after-a.whl", "before/before-a.whl", "companions/numpy.whl"),
+        *("compat.toml", "here/here.whl"),
+    ]
+
+
+def test_a_neighbour_that_changed_makes_no_record(suites: Path, beside: Path) -> None:
+    wheel = beside / "a.whl"
+    wheel.write_text("a")
+    digests = {"a.whl": evidence.digest(b"a")}
+    given = inputs(suites, wheels=(wheel,), digests=digests, releases=releases(beside, "a"))
+    with gate._copied(given) as (_, _, laid_out):
+        assert laid_out is not None and (laid_out / "here" / "a.whl").read_text() == "a"
+    for name, was in (("before-a.whl", "a"), ("numpy.whl", "numpy"), ("compat.toml", "")):
+        (beside / name).write_text("other")
+        with pytest.raises(ChangedError, match=f"{re.escape(name)} changed"), gate._copied(given):
+            pytest.fail("it would have been installed")
+        (beside / name).write_text(was)
+
+
 def test_a_suite_is_its_folder_and_what_lies_beside(suites: Path) -> None:
     before = gate.read_suite(suites, HEALTH)
     assert before.files == ("conftest.py", "gate0_health/test_a.py")
@@ -60,7 +119,7 @@ def test_a_gate_without_a_suite_is_an_input_error(suites: Path) -> None:
         gate.read_suite(suites, GATES.gates[2])
 
 
-def test_every_input_is_in_the_key(suites: Path) -> None:
+def test_every_input_is_in_the_key(suites: Path, beside: Path) -> None:
     first = inputs(suites)
     other_room = msgspec.structs.replace(first.room, digest="e")
     other_facts = msgspec.structs.replace(first.room, facts=room("debian13"))
@@ -72,6 +131,10 @@ def test_every_input_is_in_the_key(suites: Path) -> None:
         inputs(suites, closure="d"),
         inputs(suites, room=other_room),
         inputs(suites, room=other_facts),
+        inputs(suites, releases=releases(beside, "a")),
+        inputs(suites, releases=releases(beside, "b")),
+        inputs(suites, releases=msgspec.structs.replace(releases(beside, "a"), compat_sha256="f")),
+        inputs(suites, releases=msgspec.structs.replace(releases(beside, "a"), companions={})),
     ]
     keys = {first.key, *(made.key for made in changed)}
     with pytest.MonkeyPatch.context() as patch:

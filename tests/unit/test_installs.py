@@ -30,7 +30,7 @@ def inputs(tmp_path: Path, facts: RoomFacts) -> Inputs:
         folder=tmp_path, python="3.11", sha256="4" * 64, torch="2.13.0", torch_wheel=tmp_path
     )
     wheels = {tmp_path / name: digest for name, digest in WHEELS.items()}
-    return installs.inputs(CELL, GATES, suite, wheels, closure, spec)
+    return installs.inputs(CELL, GATES.gates[7], suite, wheels, closure, spec, None)
 
 
 def judged(tmp_path: Path, outcome: str = "passed", name: str = "debian12+root") -> Verdict:

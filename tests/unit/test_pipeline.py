@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from samples import CELL, GATES, TODAY, check, events, jsonl, make_record, room
-from test_gate import inputs
+from test_gate import inputs, releases
 
 from qualify import evidence, gate, index, pipeline
 from qualify.build import Wheel
@@ -136,11 +136,18 @@ def test_what_is_planned(tmp_path: Path) -> None:
         msgspec.structs.replace(inputs(tmp_path / "tests" / "gates").room, facts=room(name))
         for name in ("debian12", "debian13")
     )
+    neighbours = releases(tmp_path, "a")
+    comparing = [msgspec.structs.replace(g, neighbours=g.number == 7) for g in GATES.gates]
+    gates = msgspec.structs.replace(GATES, gates=tuple(comparing))
     for tier, numbers in (("experimental", [0, 1, 7]), ("release", [0, 1])):
         asked = GATES.tier(tier)
-        plan = pipeline.plan_gates(tmp_path, GATES, asked, CELL, wheels, closure(), specs)
+        plan = pipeline.plan_gates(
+            tmp_path, gates, asked, CELL, wheels, closure(), specs, neighbours
+        )
         found = [(made.room.facts.name, made.gate.number) for made in plan]
         assert found == [(name, gate) for name in ("debian12", "debian13") for gate in numbers]
+        given = {made.gate.number for made in plan if made.releases is neighbours}
+        assert given == {7} & set(numbers), "those that compare releases get them"
 
 
 def test_a_damaged_index_is_told_before_any_work(tmp_path: Path, stages: Stages) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from qualify.errors import HostError, InputError
 from qualify.interpreter import find
@@ -87,3 +88,12 @@ def test_every_requirement_of_rooms_is_pinned() -> None:
         if line and not line.startswith("#")
     ]
     assert asked and set(asked) <= pinned
+
+
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+def test_each_python_has_one_companion_of_a_name_and_it_is_pinned(python: str) -> None:
+    lines = (MATRIX / "companions.txt").read_text().splitlines()
+    asked = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    here = [r for r in asked if r.marker is None or r.marker.evaluate({"python_version": python})]
+    assert [requirement.name for requirement in here] == ["numpy"]
+    assert [clause.operator for requirement in here for clause in requirement.specifier] == ["=="]

@@ -81,7 +81,10 @@ def load(torch_version: str) -> Library:
     except (OSError, AttributeError) as error:
         raise PluginError(f"{path} does not load: {error}. {reinstall()}") from error
     library = Library(path, functions)
-    library.call("init", runtime_path.encode(), driver_path.encode(), fallback.encode())
+    try:
+        library.call("init", runtime_path.encode(), driver_path.encode(), fallback.encode())
+    except RuntimeError as error:  # such as a runtime of another release
+        raise PluginError(str(error)) from error
     _name_operators(library)
     return library
 

@@ -10,6 +10,7 @@ import base64
 import grp
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import pwd
 import stat
@@ -64,6 +65,35 @@ def files() -> Figures:
                 )
             checked += 1
     return {"files": checked}
+
+
+def strangers() -> Figures:
+    """What is used is what is installed: no package that was found first, no library of our names
+    that LD_PRELOAD or somebody else brought into this process."""
+    for name in PACKAGES:
+        module = name.replace("-", "_")
+        installed = Path(str(importlib.metadata.distribution(name).locate_file(module))).resolve()
+        spec = importlib.util.find_spec(module)
+        used = Path(spec.origin).resolve().parent if spec and spec.origin else None
+        if used != installed and installed.is_dir():
+            raise Finding(
+                f"{module} is taken from {used}, and {name} is installed in {installed}",
+                f"Take the folder out of PYTHONPATH: it is {os.environ.get('PYTHONPATH')!r}",
+            )
+    own = {versions.PACKAGE / "lib", versions.driver_package() / "lib"}
+    for path in sorted(_mapped()):
+        if path.name.startswith(("libemudrv.so", "libemurt.so")) and path.parent not in own:
+            raise Finding(
+                f"{path} was loaded into this process, and is not the installed library",
+                f"Take it out of LD_PRELOAD: it is {os.environ.get('LD_PRELOAD')!r}",
+            )
+    return {}
+
+
+def _mapped() -> set[Path]:
+    """The files that are mapped into this process."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {Path(line.split(None, 5)[5]) for line in lines if line.count("/")}
 
 
 def interfaces() -> Figures:
@@ -199,6 +229,7 @@ def _group(path: Path) -> str:
 STEPS = (
     Step("packages found", packages),
     Step("files intact", files, ("packages found",)),
+    Step("nothing in their place", strangers, ("packages found",)),
     Step("interface versions", interfaces, ("packages found",)),
     Step("libraries load", library_loads, ("interface versions",)),
     Step("device program", programs, ("packages found",)),

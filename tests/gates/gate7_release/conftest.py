@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from gate7_release.releases import Releases, read
 
 
 @pytest.fixture(autouse=True)
@@ -10,3 +13,12 @@ def plugin_device(device: str) -> str:
     if device != "emu":
         pytest.skip(f"{device} is not installed by the wheels under test")
     return device
+
+
+@pytest.fixture(scope="session")
+def releases(request: pytest.FixtureRequest) -> Releases:
+    """Before, here and after. Without them there is nothing to install, and nothing was shown."""
+    folder: Path | None = request.config.getoption("--releases")
+    if folder is None:
+        pytest.skip("--releases names no folder with the wheels of the releases before and after")
+    return read(folder)

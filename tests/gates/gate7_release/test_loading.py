@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from child import run_python
 from gate7_release import elf
 from gate7_release.installed import DISTRIBUTIONS, binaries, site
+from gate7_release.test_programs import start
 
 MADE_ROOM = "/opt/venv"  # where containers and sandboxes have their environment
 
@@ -26,6 +28,27 @@ with open("/proc/self/maps") as file:
     paths = sorted({line.split(None, 5)[5].strip() for line in file if line.count("/")})
 print(json.dumps([p for p in paths if "emu" in p.rsplit("/", 1)[1] or "gomp" in p or "iomp" in p]))
 """
+
+
+OURS = ("emu_driver_shim/lib/libemudrv.so", "emu_runtime/lib/libemurt.so")
+PATHS = """
+import ctypes
+from emu_runtime import library
+
+class Found(ctypes.Structure):
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p),
+                ("symbol", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+
+def file_of(path, symbol):
+    found = Found()
+    address = ctypes.cast(getattr(ctypes.CDLL(path), symbol), ctypes.c_void_p)
+    assert ctypes.CDLL(None).dladdr(address, ctypes.byref(found))
+    return found.file.decode()
+
+print(json.dumps([file_of(str(library.driver_path()), "emu_driver_get_api"),
+                  file_of(library.load(), "emurt_get_api")]))
+"""
+"""The files that the two libraries' one function each is in, in a process that has used them."""
 
 
 @pytest.mark.check("gate7.install.maps", obligations=["B8", "I4"], kind="focused test")
@@ -64,6 +87,40 @@ def test_decoys(tmp_path: Path) -> None:
         env={"LD_LIBRARY_PATH": str(tmp_path), "PATH": f"{tmp_path}:{os.environ.get('PATH', '')}"},
     )
     assert done.status == 0, done.told
+
+
+@pytest.mark.check("gate7.install.decoy_packages", obligations=["I3", "I4"], kind="focused test")
+@pytest.mark.parametrize("name", ["emu_driver_shim", "emu_runtime", "torch_emu"])
+def test_decoy_packages(name: str, tmp_path: Path) -> None:
+    """A package of that name on PYTHONPATH is used in ours' place, and nobody says so."""
+    decoy = tmp_path / name
+    decoy.mkdir()
+    (decoy / "__init__.py").touch()
+    told = run_python(USE, env={"PYTHONPATH": str(tmp_path)})
+    # In the plugin's place nothing of ours runs: there PyTorch tells the name.
+    said = name if name == "torch_emu" else str(decoy)
+    assert told.status != 0 and said in told.stderr, told.told
+    if name == "emu_driver_shim":
+        diagnosis = start("emu-diag", "--json", PYTHONPATH=str(tmp_path))
+        steps = json.loads(diagnosis.stdout)["steps"]
+        (step,) = [step for step in steps if step["name"] == "nothing in their place"]
+        assert diagnosis.returncode == 1 and str(decoy) in json.dumps(step), step
+
+
+@pytest.mark.check("gate7.install.preloaded", obligations=["I4", "I7"], kind="focused test")
+@pytest.mark.parametrize(
+    "library", ["emu_driver_shim/lib/libemudrv.so", "emu_runtime/lib/libemurt.so"]
+)
+def test_preloaded(library: str, tmp_path: Path) -> None:
+    """LD_PRELOAD brings another library of that name, and calls go to it, and nobody says so."""
+    other = shutil.copy(site() / library, tmp_path)
+    env = {"LD_PRELOAD": str(other)}
+    done = run_python(f"import json\n{USE}\n{PATHS}", env=env)
+    assert done.status == 0, done.told
+    assert json.loads(done.stdout) == [str(site() / path) for path in OURS]
+    told = start("emu-diag", "--json", **env)
+    assert told.returncode == 1, told.stdout
+    assert str(other) in told.stdout and "LD_PRELOAD" in told.stdout, told.stdout
 
 
 @pytest.mark.check("gate7.install.shadow_folder", obligations=["I1"], kind="focused test")

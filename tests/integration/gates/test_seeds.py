@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from qualify import report
+from qualify import gate, report
 from qualify.outcome import Outcome
 from qualify.pipeline import Prepared
 from qualify.report import Report
@@ -30,6 +31,11 @@ def run_seeded(prepared: Prepared, folder: str, *options: str) -> Report:
         installed = room.install([wheel.path for wheel in prepared.wheels])
         assert installed.ok, installed.stderr
         suites = room.put(SUITES)
+        if prepared.releases:
+            here = [wheel.path for wheel in prepared.wheels]
+            with tempfile.TemporaryDirectory() as scratch:
+                releases = room.put(gate.lay_out(Path(scratch), here, prepared.releases))
+            options = (*options, "--releases", releases)
         room.put(HERE / "seeds", "plugin")
         argv = [room.python, "-m", "pytest", folder, "-p", "seeds", "--report", "report.jsonl"]
         done = room.run(

@@ -152,6 +152,12 @@ SEEDS: dict[str, Seed] = {
     ),
     "gate7.install.maps": in_child(SECOND_COPY),
     "gate7.install.decoys": in_child("import ctypes\nctypes.CDLL('libemurt.so')"),
+    "gate7.install.decoy_packages": in_child(
+        "import os, sys\nsys.path[:] = [p for p in sys.path if p != os.environ.get('PYTHONPATH')]"
+    ),
+    "gate7.install.preloaded": wrap(
+        f"{LOADING}.start", lambda original, name, *rest, **env: original(name, *rest)
+    ),
     "gate7.install.shadow_folder": in_child("open('torch_emu/__init__.py', 'w').close()"),
     "gate7.install.import_orders": in_child(TORCH_FIRST),
     "gate7.install.symbols_resolve": one_more_binary(LOADING, b"\0memcpy\0", b"\0memcpX\0"),
@@ -160,7 +166,6 @@ SEEDS: dict[str, Seed] = {
     "gate7.install.without_runtime": wrap(f"{BROKEN}.run_in", whole_site),
     "gate7.install.without_driver": wrap(f"{BROKEN}.run_in", whole_site),
     "gate7.install.damaged_library": wrap(f"{BROKEN}.run_in", whole_site),
-    "gate7.install.other_torch": wrap(f"{BROKEN}.run_in", whole_site),
     "gate7.install.no_device": wrap(f"{BROKEN}.run_python", no_environment),
     "gate7.install.no_permission": wrap(f"{BROKEN}.run_python", no_environment),
     "gate7.install.stale_node": wrap(f"{BROKEN}.run_python", no_environment),
