@@ -51,7 +51,7 @@ class Flaw(msgspec.Struct, frozen=True):
     got: str
 
 
-class Header(msgspec.Struct, frozen=True):
+class Header(msgspec.Struct, frozen=True, gc=False):
     """What the local header says, which installers that stream believe."""
 
     name: bytes
@@ -64,7 +64,7 @@ class Header(msgspec.Struct, frozen=True):
     """Offset of the first byte of the member's data."""
 
 
-class Content(msgspec.Struct, frozen=True):
+class Content(msgspec.Struct, frozen=True, gc=False):
     """What the bytes are. `packed` and `size` are what was used and what came out."""
 
     digest: str
@@ -73,7 +73,7 @@ class Content(msgspec.Struct, frozen=True):
     size: int
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One entry of the directory. `offset` and `entry` are of its local header and of itself."""
 
     name: str

@@ -48,7 +48,7 @@ class Damaged(Exception):
         self.got = got
 
 
-class Segment(msgspec.Struct, frozen=True):
+class Segment(msgspec.Struct, frozen=True, gc=False):
     kind: int
     flags: int
     offset: int
@@ -65,7 +65,7 @@ class Needed(msgspec.Struct, frozen=True, order=True):
     version: str
 
 
-class Undefined(msgspec.Struct, frozen=True):
+class Undefined(msgspec.Struct, frozen=True, gc=False):
     name: str
     version: str
     """Empty for a symbol without one."""

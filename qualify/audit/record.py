@@ -10,7 +10,7 @@ import io
 import msgspec
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, gc=False):
     line: int
     path: str
     algorithm: str

@@ -138,9 +138,9 @@ def read(text: str, column: str) -> tuple[dict[str, str], dict[str, str]]:
     at = 0
     for line in text.splitlines():
         fields = [field.strip() for field in line.strip("|").split("|")]
-        if column in fields:
+        if not fields[0] and column in fields:
             at = fields.index(column)
-        elif at and line.startswith("|") and len(fields) > at:
+        elif at and line.startswith("| ") and len(fields) > at:
             kept = counts if re.match(r"(caught|false alarms),", fields[0]) else cells
             kept[fields[0]] = fields[at]
     return cells, counts

@@ -138,7 +138,8 @@ TOOLS = (
     Tool(
         "auditwheel",
         "`show`, and `repair` to the tag of the file name: libraries and symbol versions that a "
-        "platform tag allows. Files without compiled code are none of its business.",
+        "platform tag allows, without `--exclude` for those of other packages. Files without "
+        "compiled code are none of its business.",
         ("compiled code",),
         auditwheel,
     ),
