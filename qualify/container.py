@@ -28,6 +28,8 @@ PROCESSES = 4096
 SHM_BYTES = 2**30
 LIMITS = [docker.types.Ulimit(name=name, soft=16384, hard=16384) for name in ("nofile", "nproc")]
 """The same in every engine; podman's own defaults may be more than this machine allows."""
+USERS = {"root": "0", "room": "1000", "nameless": "4242"}
+"""The last is in no list of users, as where a cluster picks a number."""
 FIRST_PROCESS = ["sh", "-c", "while :; do sleep 2147483647 & wait; done"]
 """Lives until the room is removed, and reaps orphans (an engine's own init may not be there)."""
 ISOLATION = (
@@ -84,7 +86,7 @@ class Container:
                 self._container.id,
                 bounded,
                 stdin=bool(stdin),
-                user="0" if user == "root" else "1000",
+                user=USERS[user],
             )["Id"]
             handle = api.exec_start(started, socket=True)
             handle._sock.settimeout(None)

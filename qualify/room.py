@@ -138,7 +138,8 @@ class Room:
         cwd: str | None = None,
         stdin: bytes = b"",
     ) -> Completed:
-        """Run `argv` inside. `user` is "room" (unprivileged) or "root" (to install).
+        """Run `argv` inside. `user` is "room" (unprivileged), "root" (to install) or, in
+        a container, "nameless" (unprivileged too, and the system has no name for it).
 
         The environment is clean: PATH, HOME, LANG, TMPDIR, USER and `env`, nothing
         else. After `timeout` seconds the command is ended and `timed_out` is true.
@@ -146,6 +147,8 @@ class Room:
         """
         if reason := self._walls.died():
             raise RoomError(f"room {self.facts.name} is dead: {reason}")
+        if user == "nameless" and not self.spec.engine.has_images:
+            raise RoomError(f"room {self.facts.name} has one user only, and that has a name")
         clean = self._clean(env or {}, cwd or "")
         done = self._walls.execute([*clean, *argv], user=user, stdin=stdin, timeout=timeout)
         if reason := self._walls.died():
