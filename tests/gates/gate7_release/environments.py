@@ -41,7 +41,7 @@ class Environment(NamedTuple):
 
     @property
     def site(self) -> Path:
-        return Path(sysconfig.get_path("purelib", "venv", {"base": str(self.root)}))
+        return Path(sysconfig.get_path("purelib", "posix_prefix", {"base": str(self.root)}))
 
     def run(self, code: str, **keywords: object) -> Finished:
         """Run `code` with this environment's Python."""

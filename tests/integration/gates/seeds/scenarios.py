@@ -95,30 +95,32 @@ def any_release(original: Any, *words: object, **keywords: Any) -> Any:
     return original(*older, **keywords)
 
 
-def wrong_pin(original: Any, folder: Path) -> Any:
-    """The wheels here ask for any release of the parts below them."""
-    releases = original(folder)
-    place = Path(tempfile.mkdtemp(prefix="seed-"))
-    parts = ("driver", "runtime", "plugin")
-    loose = {p: remade(getattr(releases.here, p), place, unbound) for p in parts}
-    return releases._replace(here=releases.here._replace(**loose))
+def with_metadata(change: Callable[[str], str]) -> Seed:
+    """Commands get other wheels of the release here: with each line of their metadata changed."""
+
+    def other(word: object) -> object:
+        option, _, path = str(word).rpartition("=")
+        wheels = sorted(Path(path).glob("*.whl")) if path.endswith("/here") else []
+        if Path(path).suffix == ".whl" and Path(path).parent.name == "here":
+            return remade(Path(path), Path(tempfile.mkdtemp(prefix="seed-")), change)
+        if not wheels:
+            return word
+        folder = Path(tempfile.mkdtemp(prefix="seed-"))
+        for wheel in wheels:
+            remade(wheel, folder, change)
+        return f"{option}={folder}"
+
+    return wrap(START, lambda original, *words, **k: original(*map(other, words), **k))
 
 
 def unbound(line: str) -> str:
+    """Any release of our other parts will do."""
     return line.partition("~=")[0] + "\n" if line.startswith("Requires-Dist: emu-") else line
 
 
-def conflicting(original: Any, folder: Path) -> Any:
-    """The plugin here needs a NumPy that no companion is."""
-    releases = original(folder)
-    place = Path(tempfile.mkdtemp(prefix="seed-"))
-
-    def needing(line: str) -> str:
-        return f"{line}Requires-Dist: numpy>=3\n" if line.startswith("Version:") else line
-
-    parts = ("driver", "runtime", "plugin")
-    needy = {p: remade(getattr(releases.here, p), place, needing) for p in parts}
-    return releases._replace(here=releases.here._replace(**needy))
+def conflicting(line: str) -> str:
+    """No NumPy that there is will do."""
+    return f"{line}Requires-Dist: numpy>=3\n" if line.startswith("Version:") else line
 
 
 def remade(wheel: Path, folder: Path, change: Callable[[str], str]) -> Path:
@@ -161,7 +163,7 @@ SEEDS: dict[str, Seed] = {
     "gate7.install.fresh": both(after("install", old_file), after("installer", old_file)),
     "gate7.install.nothing_on_failure": after("install", old_file),
     "gate7.install.plugin_alone": NO_IMPORT,
-    "gate7.install.companions": wrap("gate7_release.conftest.read", conflicting),
+    "gate7.install.companions": with_metadata(conflicting),
     "gate7.install.target": after("--target", no_emud),
     "gate7.install.user_site": wrap(START, parts_apart),
     "gate7.install.editable_shadows": NO_IMPORT,
@@ -173,7 +175,7 @@ SEEDS: dict[str, Seed] = {
     "gate7.uninstall.each_order": after("uninstall", old_file),
     "gate7.upgrade.forward": after("--upgrade", old_file),
     "gate7.upgrade.rollback": after("install", old_file),
-    "gate7.upgrade.mixture_refused": wrap("gate7_release.conftest.read", wrong_pin),
+    "gate7.upgrade.mixture_refused": with_metadata(unbound),
     "gate7.upgrade.never_down": wrap(START, any_release),
     "gate7.upgrade.interrupted": without("--force-reinstall", where=f"{UPGRADE}.start"),
 }
