@@ -95,9 +95,9 @@ def _table(
     reader: Reader, facts: Elf, start: int, length: int, width: int, relative: int = 0
 ) -> _Table | None:
     address, size = facts.value(start), facts.value(length)
-    if not address or not size:
-        return None
     word = 8 if reader.wide else 4
+    if not address or not size or size < width * word:  # no row
+        return None
     at = facts.place(address)
     rows = reader.slice(at, size - size % (width * word))
     if len(rows) > MOST_ROWS * width * word:

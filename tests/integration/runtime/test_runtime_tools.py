@@ -138,7 +138,7 @@ def test_diag_passes_on_a_good_install(site: Path) -> None:
     status, steps = diagnosis(site)
     assert status == 0, steps
     assert {step["outcome"] for step in steps.values()} == {"passed"}
-    assert len(steps) == 19
+    assert len(steps) == 20
 
 
 def test_diag_imports_no_torch(site: Path) -> None:

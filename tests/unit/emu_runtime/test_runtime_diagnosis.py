@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import random
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -148,12 +149,14 @@ def test_a_missing_package_is_named(installed: Path) -> None:
 def test_a_node_that_may_not_be_opened_is_named_with_mode_and_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = tmp_path / "emu0"
-    node.touch(0o640)
     monkeypatch.setenv("EMU_DEVICE_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)  # a socket's address is short
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind("emu0")
+    (tmp_path / "emu0").chmod(0o640)
     assert diag_install.node()["nodes"] == 1
     monkeypatch.setattr(diag_install.os, "access", lambda path, mode: False)
-    with pytest.raises(Finding, match=r"emu0 \(-rw-r-----, owner \w+, group \w+\) may not"):
+    with pytest.raises(Finding, match=r"emu0 \(srw-r-----, owner \w+, group \w+\) may not"):
         diag_install.node()
 
 
