@@ -15,8 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from qualify import process
-from qualify.container import started, sweep
+from qualify import layers, process
 from qualify.engine import Engine
 
 EPOCH = 1767225600
@@ -128,7 +127,7 @@ def run_in_image(
     log: Path,
     *,
     user: int | None = None,
-    **options: str | None,
+    hostname: str | None = None,
 ) -> bool:
     """Run `words` in a container of the build image, without network; True for status 0.
 
@@ -137,16 +136,15 @@ def run_in_image(
     assert tools.engine is not None
     binds = {str(here): {"bind": there, "mode": mode} for here, (there, mode) in volumes.items()}
     who = f"{os.getuid()}:{os.getgid()}" if user is None else f"{user}:{user}"
-    with tools.engine.open_client(BUILD_SECONDS) as client:
-        sweep(client)
-        with started(
-            client, tools.image, network_mode="none", user=who, volumes=binds, **options
-        ) as box:
-            run = client.api.exec_create(box.id, list(words), environment=dict(environment))["Id"]
-            with log.open("wb", buffering=0) as file:
-                for piece in client.api.exec_start(run, stream=True):
-                    file.write(piece)
-            return bool(client.api.exec_inspect(run)["ExitCode"] == 0)
+    with (
+        tools.engine.open_client(BUILD_SECONDS) as client,
+        layers.step(client, tools.image, volumes=binds, user=who, hostname=hostname) as box,
+    ):
+        run = client.api.exec_create(box.id, list(words), environment=dict(environment))["Id"]
+        with log.open("wb", buffering=0) as file:
+            for piece in client.api.exec_start(run, stream=True):
+                file.write(piece)
+        return bool(client.api.exec_inspect(run)["ExitCode"] == 0)
 
 
 def _here(words: list[str], environment: Mapping[str, str], log: Path) -> bool:

@@ -51,7 +51,7 @@ def publish(
         varied=(
             f"built by cibuildwheel {release}",
             f"sources at {_PROJECT}, copied by cibuildwheel",
-            "as root, with the image's own locale, and every file compiled anew",
+            "as root, and every file compiled anew",
         ),
         kept=("sources", "image", "flags, which a test compares"),
         wheels=tuple(

@@ -17,11 +17,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
 import msgspec
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from qualify import (
     ask,
@@ -66,6 +66,7 @@ out = Console(
 )
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
+_T = TypeVar("_T")
 SHELL_SECONDS = 3600
 WRONG_USE = 2  # typer says on standard error what is wrong, and leaves with this
 FAULT_OF_OURS = 70  # sysexits.h: internal software error
@@ -137,11 +138,7 @@ def rebuild(
     """Build the wheels twice, the second time in other surroundings, and compare the bytes."""
     tree = tree.resolve()
     report = pipeline.rebuild(tree, _stages(tree), python=python, room=room)
-    if as_json:
-        _print_json(report)
-    else:
-        out.print(show.rebuilt(report))
-    raise typer.Exit(0 if report.same else 1)
+    _leave(report, show.rebuilt, report.same, as_json)
 
 
 @app.command("installs")
@@ -160,11 +157,7 @@ def install_everywhere(
     report = pipeline.install_everywhere(
         tree, kept, _stages(tree), pythons=tuple(python or ()), room=room, today=_today()
     )
-    if as_json:
-        _print_json(report)
-    else:
-        out.print(show.installed(report))
-    raise typer.Exit(0 if report.complete else 1)
+    _leave(report, show.installed, report.complete, as_json)
 
 
 @app.command("cibuildwheel")
@@ -177,11 +170,7 @@ def publish(
     """Build the wheels as the published build does, and compare them with the qualified ones."""
     tree = tree.resolve()
     report = pipeline.publish(tree, _stages(tree), python=python, room=room)
-    if as_json:
-        _print_json(report)
-    else:
-        out.print(show.rebuilt(report))
-    raise typer.Exit(0 if report.same else 1)
+    _leave(report, show.rebuilt, report.same, as_json)
 
 
 @app.command()
@@ -446,6 +435,17 @@ def _stages(tree: Path) -> Stages:
     teller = Teller(err)
     passing = teller.pass_by if teller.is_live else None
     return Stages(cache_root(tree), progress=teller.say, passing=passing)
+
+
+def _leave(
+    report: _T, shown: Callable[[_T], RenderableType], good: bool, as_json: bool
+) -> NoReturn:
+    """Print a report to a person or a program, and leave with the status that it gives."""
+    if as_json:
+        _print_json(report)
+    else:
+        out.print(shown(report))
+    raise typer.Exit(0 if good else 1)
 
 
 def _print_json(value: object) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -51,7 +52,11 @@ def compare(first: Path, second: Path) -> tuple[Difference, ...]:
     with _opened(first) as one, _opened(second) as two:
         if sha256_of(first) == sha256_of(second):
             return ()
-        found = list(_differences(one, two))
+        try:
+            found = list(_differences(one, two))
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+            names = f"{first.name} and its second build"
+            raise InputError(f"cannot compare {names}: {error}", expected="two wheels") from error
     return tuple(found) or (
         Difference(
             member="",

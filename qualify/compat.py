@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from packaging.version import InvalidVersion, Version
 
-from qualify.matrix import Text, load, no_doubles, whole
+from qualify.matrix import Strict, Text, load, no_doubles, whole, wrong
 
 NAMES = ("before", "here", "after")
 
@@ -21,11 +21,7 @@ Row = tuple[bool, bool, bool]
 """Whether the one that asks works with each of `NAMES`."""
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class Neighbour(_Strict, frozen=True, kw_only=True):
+class Neighbour(Strict, frozen=True, kw_only=True):
     """A release beside the one here. `made` says how, where none was published: from the source
     that is here, with the numbers below moved."""
 
@@ -36,7 +32,7 @@ class Neighbour(_Strict, frozen=True, kw_only=True):
     runtime_interface: Interface
 
 
-class Meeting(_Strict, frozen=True, kw_only=True):
+class Meeting(Strict, frozen=True, kw_only=True):
     """What works of one part that asks and one that serves, each at three releases."""
 
     asks: Literal["driver", "runtime", "plugin"]
@@ -47,7 +43,7 @@ class Meeting(_Strict, frozen=True, kw_only=True):
     after: Row
 
 
-class Torch(_Strict, frozen=True, kw_only=True):
+class Torch(Strict, frozen=True, kw_only=True):
     """Minors of torch that the plugin works with, and some that it refuses with `error`."""
 
     works: tuple[Interface, ...]
@@ -55,7 +51,7 @@ class Torch(_Strict, frozen=True, kw_only=True):
     error: Text
 
 
-class Compat(_Strict, frozen=True, kw_only=True):
+class Compat(Strict, frozen=True, kw_only=True):
     neighbours: tuple[Neighbour, Neighbour]
     meetings: Annotated[tuple[Meeting, ...], msgspec.Meta(min_length=1)]
     torch: Torch
@@ -65,9 +61,7 @@ class Compat(_Strict, frozen=True, kw_only=True):
         for number, (neighbour, name) in enumerate(zip(self.neighbours, NAMES[::2], strict=True)):
             place = f"neighbours[{number}]"
             if neighbour.name != name:
-                raise msgspec.ValidationError(
-                    f"expected {name}, got {neighbour.name} - at `$.{place}.name`"
-                )
+                raise wrong(f"{place}.name", name, neighbour.name)
             try:
                 Version(neighbour.version)
             except InvalidVersion as error:
@@ -81,10 +75,9 @@ class Compat(_Strict, frozen=True, kw_only=True):
             (1, Version(version) < after, "a newer"),
         ):
             if not fits:
-                raise msgspec.ValidationError(
-                    f"expected {side} version than {version}, which is here, got "
-                    f"{self.neighbours[number].version} - at `$.neighbours[{number}].version`"
-                )
+                expected = f"{side} version than {version}, which is here"
+                got = self.neighbours[number].version
+                raise wrong(f"neighbours[{number}].version", expected, got)
 
 
 def read_compat(path: Path, version: str) -> Compat:

@@ -103,9 +103,9 @@ class Container:
         self._client = self._engine.client()
         self._ending.callback(self._client.close)
         sweep(self._client)
-        self._ending.callback(lambda: self._running.close())
         if self._device is not None:
             self._handed = self._start_device(self._device)
+        self._ending.callback(self._running.close)
         self._open(self._image)
 
     def _start_device(self, device: Apart) -> dict[str, Any]:

@@ -7,28 +7,24 @@ stands for a run.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from qualify import agreement, evidence, images, index, rooms
+from qualify import agreement, images, rooms
 from qualify.build import PACKAGES, Wheel
-from qualify.claim import Asked, Denial, Question, Verdict
+from qualify.claim import Verdict
 from qualify.container import Apart
 from qualify.engine import RoomKind
-from qualify.gate import Inputs, Releases, Suite
 from qualify.images import Declaration
-from qualify.matrix import Cell, Gate, Gates, Policy, Tier, Waiver
+from qualify.matrix import Cell, Gates, Tier
 from qualify.room import RoomSpec
 from qualify.rooms import Choice
 from qualify.stage import Stages
-from qualify.verdict import decide
 from qualify.wheelhouse import Closure
 
 GATE = 7
-TIER = "installs"
 DRIVER = PACKAGES[0].name
 
 
@@ -67,61 +63,20 @@ def specs(
         yield rooms.room_of(stages, choice, image, setting, closure, hidden, device)
 
 
-def inputs(
-    cell: Cell,
-    of: Gate,
-    suite: Suite,
-    wheels: dict[Path, str],
-    closure: Closure,
-    spec: RoomSpec,
-    releases: Releases | None,
-) -> Inputs:
-    """The gate's inputs in one room. The cell is that of this room's system alone."""
-    return Inputs(
-        cell=msgspec.structs.replace(cell, images=(agreement.system(spec.facts),)),
-        gate=of,
-        suite=suite,
-        wheels=tuple(wheels),
-        digests={path.name: digest for path, digest in wheels.items()},
-        closure=closure.sha256,
-        room=spec,
-        releases=releases if of.neighbours else None,
-    )
+def cell_of(cell: Cell, spec: RoomSpec) -> Cell:
+    """The cell as it is in one room: of that room's system alone."""
+    return msgspec.structs.replace(cell, images=(agreement.system(spec.facts),))
 
 
-def judge(
-    folder: Path,
-    policy: Policy,
-    gates: Gates,
-    asked: Inputs,
-    waivers: tuple[Waiver, ...],
-    denials: tuple[Denial, ...],
-    today: datetime.date,
-) -> Verdict:
-    """Whether all checks of the gate passed in its room and no wheel is denied; runs nothing."""
-    required = gates.gates[GATE].required
-    named = {check for tier in gates.tiers for check in tier.checks if int(check[4]) == GATE}
-    tier = Tier(
-        name=TIER,
+def tier(gates: Gates) -> Tier:
+    """What is asked of one room: every check of the gate that the matrix knows."""
+    named = {check for each in gates.tiers for check in each.checks if int(check[4]) == GATE}
+    return Tier(
+        name="installs",
         gates=(),
-        checks=required or tuple(sorted(named)),
+        checks=gates.gates[GATE].required or tuple(sorted(named)),
         obligations=(),
         rooms=1,
         distinct_os=1,
         room_kinds=(RoomKind.DOCKER, RoomKind.PODMAN),
-    )
-    return decide(
-        policy=policy,
-        gates=msgspec.structs.replace(gates, tiers=(tier,)),
-        question=Question(
-            tier=TIER,
-            cell=asked.cell,
-            wheels=asked.digests,
-            asked=(Asked(asked.room.facts.name, GATE, asked.key),),
-        ),
-        index=index.read(folder),
-        records=evidence.read_all(folder),
-        waivers=waivers,
-        today=today,
-        denials=denials,
     )

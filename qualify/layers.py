@@ -335,10 +335,12 @@ def step(
     volumes: dict[str, dict[str, str]] | None = None,
     network: str = "none",
     user: str = "0",
+    hostname: str | None = None,
 ) -> Iterator[Any]:
     """A container in which a layer or a wheel is made; removed whatever happens."""
     sweep(client)
-    with started(client, tag, network_mode=network, user=user, volumes=volumes or {}) as box:
+    options = {"network_mode": network, "user": user, "hostname": hostname}
+    with started(client, tag, volumes=volumes or {}, **options) as box:
         yield box
 
 

@@ -73,11 +73,11 @@ class EvidenceKind(enum.Enum):
     HARDWARE = "hardware"
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
+class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of a file that people write."""
 
 
-class Cell(_Strict, frozen=True, kw_only=True):
+class Cell(Strict, frozen=True, kw_only=True):
     """One exact combination of the support matrix.
 
     `configurations` are those of the device that gate 0 goes over; the other gates run on the
@@ -99,7 +99,7 @@ class Cell(_Strict, frozen=True, kw_only=True):
     configurations: tuple[Configuration, ...] = ()
 
 
-class Gate(_Strict, frozen=True, kw_only=True):
+class Gate(Strict, frozen=True, kw_only=True):
     """One of the eight questions. `required` are the checks that its suite may not lose.
 
     A gate that is not built can't be asked for whole. It may have checks already, which a
@@ -118,14 +118,14 @@ class Gate(_Strict, frozen=True, kw_only=True):
     neighbours: bool = False
 
 
-class Route(_Strict, frozen=True, kw_only=True):
+class Route(Strict, frozen=True, kw_only=True):
     """Checks whose id starts with `prefix` are about `layer`. The longest prefix wins."""
 
     prefix: CheckPrefix
     layer: Layer
 
 
-class Tier(_Strict, frozen=True, kw_only=True):
+class Tier(Strict, frozen=True, kw_only=True):
     """What a claim of one strength asks for.
 
     `gates` are asked for whole; `checks` are single checks of other gates. `rooms` is how
@@ -145,7 +145,7 @@ FoundOut = Literal["stepping", "firmware", "configurations", "driver", "architec
 FOUND_OUT = get_args(FoundOut)
 
 
-class CellFact(_Strict, frozen=True, kw_only=True):
+class CellFact(Strict, frozen=True, kw_only=True):
     """A field of the cell that a required check finds out too, under the name `detail`. Of a field
     of several values the check's cases find all, and no other.
 
@@ -158,7 +158,7 @@ class CellFact(_Strict, frozen=True, kw_only=True):
     layer: Layer
 
 
-class Gates(_Strict, frozen=True, kw_only=True):
+class Gates(Strict, frozen=True, kw_only=True):
     """matrix/gates.toml: gates, where their failures go, tiers from weak to strong, and what
     of a cell is found out."""
 
@@ -171,43 +171,43 @@ class Gates(_Strict, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         numbers = [gate.number for gate in self.gates]
         if numbers != list(range(8)):
-            raise _wrong("gates", "the gates 0 to 7 in order", numbers)
+            raise wrong("gates", "the gates 0 to 7 in order", numbers)
         if missing := [layer.value for layer in Layer if layer not in self.owners]:
-            raise _wrong("owners", "an owner for each layer", f"none for {missing}")
+            raise wrong("owners", "an owner for each layer", f"none for {missing}")
         no_doubles("gates[{}].name", (gate.name for gate in self.gates))
         no_doubles("gates[{}].folder", (gate.folder for gate in self.gates))
         for gate in self.gates:
             key = f"gates[{gate.number}].required"
             if gate.built and not gate.required:
                 key = f"gates[{gate.number}].built"
-                raise _wrong(key, "required checks, since the gate is built", "none")
+                raise wrong(key, "required checks, since the gate is built", "none")
             no_doubles(key + "[{}]", gate.required)
             for id in gate.required:
                 if not id.startswith(f"gate{gate.number}."):
-                    raise _wrong(key, f"checks of gate {gate.number}", f"{id}, of another gate")
+                    raise wrong(key, f"checks of gate {gate.number}", f"{id}, of another gate")
         no_doubles("routes[{}].prefix", (route.prefix for route in self.routes))
         no_doubles("tiers[{}].name", (tier.name for tier in self.tiers))
         for number, tier in enumerate(self.tiers):
             self._check_tier(f"tiers[{number}]", tier)
         fields, found = list(FOUND_OUT), sorted(fact.field for fact in self.cell_facts)
         if found != sorted(fields):
-            raise _wrong("cell_facts", f"one for each of {fields}", found)
+            raise wrong("cell_facts", f"one for each of {fields}", found)
         for number, fact in enumerate(self.cell_facts):
             if fact.check not in self.gates[int(fact.check[4])].required:
                 key = f"cell_facts[{number}].check"
-                raise _wrong(key, f"a required check that finds {fact.field}", fact.check)
+                raise wrong(key, f"a required check that finds {fact.field}", fact.check)
 
     def _check_tier(self, key: str, tier: Tier) -> None:
         for field in ("gates", "checks", "obligations", "room_kinds"):
             no_doubles(f"{key}.{field}[{{}}]", getattr(tier, field))
         if not tier.gates and not tier.checks:
-            raise _wrong(f"{key}.gates", "gates or checks that the tier asks for", "none")
+            raise wrong(f"{key}.gates", "gates or checks that the tier asks for", "none")
         for number, check in enumerate(tier.checks):
             self.require_known(f"{key}.checks[{number}]", check)
         if tier.distinct_os > tier.rooms:
             expected = f"at most {tier.rooms}, the tier's number of rooms"
             mend = "Ask for more rooms, or for fewer systems"
-            raise _wrong(f"{key}.distinct_os", expected, tier.distinct_os, mend)
+            raise wrong(f"{key}.distinct_os", expected, tier.distinct_os, mend)
 
     def require_known(self, key: str, check: str) -> None:
         """Raise ValidationError when `check`, named by `key`, is none of its gate's.
@@ -219,7 +219,7 @@ class Gates(_Strict, frozen=True, kw_only=True):
             near = difflib.get_close_matches(check, gate.required, n=1)
             like = f", such as {near[0]}" if near else ""
             expected = f"a check that gate {gate.number} requires{like}"
-            raise _wrong(key, expected, check, "Mend its name, or list it in matrix/gates.toml")
+            raise wrong(key, expected, check, "Mend its name, or list it in matrix/gates.toml")
 
     def tier(self, name: str) -> Tier:
         for tier in self.tiers:
@@ -237,7 +237,7 @@ class Gates(_Strict, frozen=True, kw_only=True):
         return self.gates[int(check[4])].layer
 
 
-class Waiver(_Strict, frozen=True, kw_only=True):
+class Waiver(Strict, frozen=True, kw_only=True):
     """An expected failure or skip that is accepted until its review date, that day included."""
 
     check: CheckId
@@ -248,7 +248,7 @@ class Waiver(_Strict, frozen=True, kw_only=True):
     review: datetime.date
 
 
-class Waivers(_Strict, frozen=True, kw_only=True):
+class Waivers(Strict, frozen=True, kw_only=True):
     """matrix/waivers.toml."""
 
     waivers: tuple[Waiver, ...] = ()
@@ -258,7 +258,7 @@ class Waivers(_Strict, frozen=True, kw_only=True):
         for number, waiver in enumerate(self.waivers):
             if waiver.review > LAST_REVIEW:
                 key = f"waivers[{number}].review"
-                raise _wrong(key, f"a day up to {LAST_REVIEW}", waiver.review)
+                raise wrong(key, f"a day up to {LAST_REVIEW}", waiver.review)
 
 
 def read_waivers(path: Path, gates: Gates) -> Waivers:
@@ -271,7 +271,7 @@ def read_waivers(path: Path, gates: Gates) -> Waivers:
     return load(path, Waivers, judge)
 
 
-class Policy(_Strict, frozen=True, kw_only=True):
+class Policy(Strict, frozen=True, kw_only=True):
     """matrix/policy.toml.
 
     `claim_kinds`: the kinds of statement that a claim may rest on. `trusted_keys`: ids of
@@ -284,7 +284,7 @@ class Policy(_Strict, frozen=True, kw_only=True):
     audit: Audit | None = None
 
 
-class Cells(_Strict, frozen=True, kw_only=True):
+class Cells(Strict, frozen=True, kw_only=True):
     """matrix/cells.toml.
 
     `installs`, by the id of a cell, are more rooms ("IMAGE" or "IMAGE+SETTING") in which its wheels
@@ -298,24 +298,24 @@ class Cells(_Strict, frozen=True, kw_only=True):
         no_doubles("cells[{}].id", (cell.id for cell in self.cells))
         for number, cell in enumerate(self.cells):
             if not cell.images:
-                raise _wrong(f"cells[{number}].images", "images of the cell's rooms", "none")
+                raise wrong(f"cells[{number}].images", "images of the cell's rooms", "none")
             no_doubles(f"cells[{number}].images[{{}}]", cell.images)
             if not any(
                 c.startswith(f"{cell.stepping}/{cell.firmware}/") for c in cell.configurations
             ):
                 expected = f"one of {cell.stepping} with {cell.firmware}, the cell's own"
                 got = ", ".join(cell.configurations) or "none"
-                raise _wrong(f"cells[{number}].configurations", expected, got)
+                raise wrong(f"cells[{number}].configurations", expected, got)
             no_doubles(f"cells[{number}].configurations[{{}}]", cell.configurations)
 
         images = {cell.id: cell.images for cell in self.cells}
         for id, more in self.installs.items():
             if id not in images:
                 expected = f"a cell, one of {', '.join(images)}"
-                raise _wrong(f"installs.{id}", expected, "none of that id")
+                raise wrong(f"installs.{id}", expected, "none of that id")
             no_doubles(f"installs.{id}[{{}}]", more)
             if again := sorted(set(more) & set(images[id])):
-                raise _wrong(f"installs.{id}", "rooms beside the cell's own images", again[0])
+                raise wrong(f"installs.{id}", "rooms beside the cell's own images", again[0])
 
     def rooms_of(self, cell: Cell) -> tuple[str, ...]:
         """The cell's images, then the rooms that it is installed in beside them."""
@@ -343,7 +343,7 @@ class Cells(_Strict, frozen=True, kw_only=True):
         )
 
 
-def _wrong(key: str, expected: str, got: object, mend: str = "") -> msgspec.ValidationError:
+def wrong(key: str, expected: str, got: object, mend: str = "") -> msgspec.ValidationError:
     """A contradiction at `key`, in the form in which msgspec tells a wrong type and its place."""
     then = f". {mend}" if mend else ""
     return msgspec.ValidationError(f"expected {expected}, got {got}{then} - at `$.{key}`")
@@ -357,7 +357,7 @@ def no_doubles(key: str, values: Iterable[object]) -> None:
         if (first := seen.setdefault(value, here)) != here:
             said = value.value if isinstance(value, enum.Enum) else value
             got = f"{said}, which is {first} too"
-            raise _wrong(here, "each one once", got, "Take one of the two out")
+            raise wrong(here, "each one once", got, "Take one of the two out")
 
 
 def load(path: Path, type: type[_T], judge: Callable[[_T], None] = lambda value: None) -> _T:

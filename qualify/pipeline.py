@@ -218,22 +218,38 @@ def qualify(
     )
     for inputs in plan:
         run_gate(inputs, evidence_folder, stages)
+    return judge(
+        evidence_folder, made.matrix, tier, made.cell, made.wheels, plan, made.denials, today
+    )
+
+
+def judge(
+    folder: Path,
+    matrix: Matrix,
+    tier: str,
+    cell: Cell,
+    wheels: tuple[Wheel, ...],
+    plan: list[Inputs],
+    denials: tuple[Denial, ...],
+    today: datetime.date,
+) -> Verdict:
+    """The verdict that the evidence in `folder` gives on what was planned; it is kept there."""
     verdict = decide(
-        policy=made.matrix.policy,
-        gates=made.matrix.gates,
+        policy=matrix.policy,
+        gates=matrix.gates,
         question=Question(
             tier=tier,
-            cell=made.cell,
-            wheels=digests(made.wheels),
+            cell=cell,
+            wheels=digests(wheels),
             asked=tuple(Asked(i.room.facts.name, i.gate.number, i.key) for i in plan),
         ),
-        index=index.read(evidence_folder),
-        records=evidence.read_all(evidence_folder),
-        waivers=made.matrix.waivers.waivers,
+        index=index.read(folder),
+        records=evidence.read_all(folder),
+        waivers=matrix.waivers.waivers,
         today=today,
-        denials=made.denials,
+        denials=denials,
     )
-    write_verdict(evidence_folder, verdict)
+    write_verdict(folder, verdict)
     return verdict
 
 
@@ -276,46 +292,49 @@ def install_everywhere(
     room: str,
     today: datetime.date,
 ) -> installs.Report:
-    """Gate 7 in each room that the matrix names for each Python; all of the matrix's if none."""
+    """Gate 7 in each room that the matrix names for each Python; all of the matrix's if none.
+
+    Raises BuildError for wheels that the policy denies: no room is made for them.
+    """
     matrix = read_matrix(tree)
     cells = [matrix.cells.for_python(python) for python in pythons] or list(matrix.cells.cells)
     index.require(evidence_folder)
     for cell in cells:  # before the work: a missing interpreter is never skipped
         find_interpreter(cell.python)
     evidence_folder.mkdir(parents=True, exist_ok=True)
-    gate_7 = matrix.gates.gates[installs.GATE]
-    suite = gate.read_suite(tree / "tests" / "gates", gate_7)
+    tier = installs.tier(matrix.gates)
+    asked = msgspec.structs.replace(
+        matrix, gates=msgspec.structs.replace(matrix.gates, tiers=(tier,))
+    )
     found = []
     for cell in cells:
         begun = begin(tree, stages, python=cell.python, room=room)
         choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.interpreter)
-        closure, made = make_wheels(tree, stages, begun)
+        closure, wheels = make_wheels(tree, stages, begun)
         audit = begun.matrix.audit
-        denied = inspection.denials(inspection.audit_wheels(stages, audit, made, closure), audit)
-        bytes_now = digests(made)
-        releases = make_neighbours(tree, stages, begun, closure, made)
-        wheels = {wheel.path: bytes_now[wheel.path.name] for wheel in made}
+        reports = inspection.audit_wheels(stages, audit, wheels, closure)
+        if denied := inspection.denials(reports, audit):
+            raise BuildError(
+                "the policy denies the wheels, so they are installed nowhere",
+                expected="no finding",
+                got="; ".join(denial.what for denial in denied),
+                mend=denied[0].mend,
+            )
+        releases = make_neighbours(tree, stages, begun, closure, wheels)
         names, hidden = matrix.cells.rooms_of(cell), (tree, evidence_folder)
         start = time.monotonic()
-        for spec in installs.specs(stages, choice, begun.images, names, closure, hidden, made):
-            inputs = installs.inputs(cell, gate_7, suite, wheels, closure, spec, releases)
+        for spec in installs.specs(stages, choice, begun.images, names, closure, hidden, wheels):
+            here = installs.cell_of(cell, spec)
+            (inputs,) = plan = plan_gates(
+                tree, asked.gates, tier, here, wheels, closure, (spec,), releases
+            )
             run_gate(inputs, evidence_folder, stages)
             reused, seconds = stages.timings[-1].reused, time.monotonic() - start
-            verdict = installs.judge(
-                evidence_folder,
-                matrix.policy,
-                matrix.gates,
-                inputs,
-                matrix.waivers.waivers,
-                denied,
-                today,
-            )
-            write_verdict(evidence_folder, verdict)
             found.append(
                 installs.Installed(
                     python=cell.python,
                     room=spec.facts.name,
-                    verdict=verdict,
+                    verdict=judge(evidence_folder, asked, tier.name, here, wheels, plan, (), today),
                     seconds=seconds,
                     reused=reused,
                 )

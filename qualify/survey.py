@@ -28,17 +28,13 @@ from qualify.audit.finding import Finding, kinds
 from qualify.audit.policy import Audit, matches
 from qualify.content import sha256_of
 from qualify.errors import HostError
-from qualify.matrix import Text, no_doubles, whole
+from qualify.matrix import Strict, Text, no_doubles, whole, wrong
 from qualify.wheelhouse import DOWNLOAD_SECONDS
 
 CHUNK = 1 << 20
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class Listed(_Strict, frozen=True, kw_only=True):
+class Listed(Strict, frozen=True, kw_only=True):
     """One wheel. `ratio`: the most that its audit may take, in times of reading it."""
 
     file: Text
@@ -46,7 +42,7 @@ class Listed(_Strict, frozen=True, kw_only=True):
     ratio: float | None = None
 
 
-class Explained(_Strict, frozen=True, kw_only=True):
+class Explained(Strict, frozen=True, kw_only=True):
     """Findings of one kind that are true for one reason: how many in which file.
 
     `members` are patterns; of two explanations that fit a finding the first has it.
@@ -58,7 +54,7 @@ class Explained(_Strict, frozen=True, kw_only=True):
     found: dict[str, Annotated[int, msgspec.Meta(gt=0)]]
 
 
-class Survey(_Strict, frozen=True, kw_only=True):
+class Survey(Strict, frozen=True, kw_only=True):
     """matrix/survey.toml."""
 
     wheels: Annotated[tuple[Listed, ...], msgspec.Meta(min_length=1)]
@@ -69,13 +65,9 @@ class Survey(_Strict, frozen=True, kw_only=True):
         files = {wheel.file for wheel in self.wheels}
         for number, one in enumerate(self.explained):
             if one.finding not in kinds():
-                raise _wrong(f"explained[{number}].finding", "the id of a finding", one.finding)
+                raise wrong(f"explained[{number}].finding", "the id of a finding", one.finding)
             if unknown := sorted(set(one.found) - files):
-                raise _wrong(f"explained[{number}].found", "files of `wheels`", unknown[0])
-
-
-def _wrong(key: str, expected: str, got: str) -> msgspec.ValidationError:
-    return msgspec.ValidationError(f"expected {expected}, got {got} - at `$.{key}`")
+                raise wrong(f"explained[{number}].found", "files of `wheels`", unknown[0])
 
 
 class Surveyed(msgspec.Struct, frozen=True, kw_only=True):

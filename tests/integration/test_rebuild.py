@@ -62,7 +62,10 @@ def rebuilt(
     tools = build.toolchain(stages, maker, declared.build)
     fresh = Stages(tmp_path / "cache", keep_free=0)
     first = build.build_wheel(fresh, tree, PACKAGE, tools, find(), None)
-    return rebuild_one(fresh, tree, PACKAGE, tools, find(), None, first)
+    found = rebuild_one(fresh, tree, PACKAGE, tools, find(), None, first)
+    assert rebuild_one(fresh, tree, PACKAGE, tools, find(), None, first) == found
+    assert all(output.reused for output in fresh.timings[-2:]), "nothing changed, nothing is built"
+    return found
 
 
 def docker_left(engine: Engine) -> list[str]:

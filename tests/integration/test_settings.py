@@ -159,7 +159,7 @@ def changed(bare: RoomSpec, words: list[str], tag: str) -> RoomSpec:
     ("words", "says"),
     [
         (["touch", "/usr/local/lib/libleft.so"], "nothing beside its packages, got /usr/local/lib"),
-        (["touch", "/root/.netrc"], r"got /root/\.netrc"),
+        (["touch", "/srv/left"], "got /srv/left"),
         (["sh", "-c", "mkdir /opt/tool && touch /opt/tool/x"], "got /opt/tool/x"),
         (
             ["dpkg", "--purge", "--force-all", "ca-certificates"],

@@ -8,38 +8,34 @@ from pathlib import Path
 import msgspec
 import pytest
 from rich.console import Console
-from samples import CELL, GATES, POLICY, TODAY, WHEELS, World, check, events, jsonl, room
+from samples import CELL, GATES, World, check, events, jsonl, room
 
 from qualify import installs
-from qualify.claim import Verdict
+from qualify.claim import Asked, Verdict
 from qualify.engine import Engine, RoomKind
-from qualify.gate import Inputs, Suite
-from qualify.images import PLAIN
+from qualify.matrix import Cell
 from qualify.room import RoomFacts, RoomSpec
 from qualify.show import installed
 
 CHECK = "gate7.install.offline"  # that a tier of the samples names; gate 7 is not built there
 
 
-def inputs(tmp_path: Path, facts: RoomFacts) -> Inputs:
-    spec = RoomSpec(
-        engine=Engine(kind=RoomKind.DOCKER), facts=facts, digest="6" * 64, hidden=(), setting=PLAIN
-    )
-    suite = Suite(root=tmp_path, folder="gate7_release", files=(), sha256="5" * 64)
-    closure = installs.Closure(
-        folder=tmp_path, python="3.11", sha256="4" * 64, torch="2.13.0", torch_wheel=tmp_path
-    )
-    wheels = {tmp_path / name: digest for name, digest in WHEELS.items()}
-    return installs.inputs(CELL, GATES.gates[7], suite, wheels, closure, spec, None)
-
-
 def judged(tmp_path: Path, outcome: str = "passed", name: str = "debian12+root") -> Verdict:
     facts = msgspec.structs.replace(room("debian12"), name=name)
-    asked = inputs(tmp_path, facts)
-    world = World(tmp_path)
+    world = World(tmp_path, cell=cell_in(facts))
     lines = events(check(CHECK, outcome), gate=7, end=0 if outcome == "passed" else 1)
-    world.add(jsonl(lines), 7, facts, key=asked.key, cell=asked.cell)
-    return installs.judge(tmp_path, POLICY, GATES, asked, (), (), TODAY)
+    world.add(jsonl(lines), 7, facts, cell=cell_in(facts))
+    return asked_of(world)
+
+
+def cell_in(facts: RoomFacts) -> Cell:
+    engine = Engine(kind=RoomKind.DOCKER)
+    return installs.cell_of(CELL, RoomSpec(engine=engine, facts=facts, digest="6" * 64, hidden=()))
+
+
+def asked_of(world: World) -> Verdict:
+    tier = installs.tier(GATES)
+    return world.decide(tier.name, gates=msgspec.structs.replace(GATES, tiers=(tier,)))
 
 
 def test_a_room_in_which_all_checks_pass(tmp_path: Path) -> None:
@@ -51,9 +47,9 @@ def test_a_room_in_which_all_checks_pass(tmp_path: Path) -> None:
     assert verdict.cell.images == ("debian12",), "the system of the room, whatever its setting"
 
 
-def test_a_system_in_the_making_has_a_name_too(tmp_path: Path) -> None:
+def test_a_system_in_the_making_has_a_name_too() -> None:
     facts = msgspec.structs.replace(room("debian-forky"), os_version="forky")
-    assert inputs(tmp_path, facts).cell.images == ("debian-forky",)
+    assert cell_in(facts).images == ("debian-forky",)
 
 
 @pytest.mark.parametrize("outcome", ["failed", "skipped", "error"])
@@ -64,9 +60,10 @@ def test_a_check_that_does_not_pass_refuses_its_room(tmp_path: Path, outcome: st
 
 
 def test_no_record_is_a_refusal(tmp_path: Path) -> None:
-    World(tmp_path).fill()
-    asked = inputs(tmp_path, msgspec.structs.replace(room(), name="debian12+root"))
-    verdict = installs.judge(tmp_path, POLICY, GATES, asked, (), (), TODAY)
+    facts = msgspec.structs.replace(room(), name="debian12+root")
+    world = World(tmp_path, cell=cell_in(facts)).fill()
+    world.asked = [Asked(facts.name, 7, "7" * 64)]
+    verdict = asked_of(world)
     assert not verdict.claim and verdict.reasons
 
 
