@@ -2,7 +2,7 @@
 
 The library is a pipeline of stages; every arrow between two stages is a file
 with a digest. Readers return frozen facts, pure functions judge them, and only
-`qualify.cli` prints and exits.
+the command line prints and exits.
 """
 
 __version__ = "0.1.0"
