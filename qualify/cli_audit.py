@@ -1,0 +1,159 @@
+"""The commands that judge bytes: `qualify audit` and `qualify survey`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from qualify import console, pipeline, survey, survey_words
+from qualify.audit import baseline, report, words
+from qualify.console import Json, Python, Room, Tree, err, out
+from qualify.errors import InputError, host_errors
+from qualify.matrix import load
+from qualify.progress import Teller
+
+
+def _explain(id: str | None) -> None:
+    if id:
+        sys.stdout.write(words.explain(id))
+        raise typer.Exit
+
+
+def audit(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="wheels; without any, ours are built and audited as a set",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+        ),
+    ] = None,
+    together: Annotated[
+        bool, typer.Option("--together", help="they are a set, to be installed together")
+    ] = False,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="a wheel that is installed with the set and not judged itself",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+        ),
+    ] = None,
+    write_baseline: Annotated[
+        bool,
+        typer.Option("--write-baseline", help="add new exports of ours to matrix/exports.toml"),
+    ] = False,
+    python: Python = pipeline.OWN_PYTHON,
+    room: Room = "auto",
+    tree: Tree = Path(),
+    as_json: Json = False,
+    as_sarif: Annotated[bool, typer.Option("--sarif", help="print SARIF 2.1.0")] = False,
+    explained: Annotated[
+        str | None,
+        typer.Option(
+            "--explain", metavar="ID", callback=_explain, is_eager=True, help="what a finding means"
+        ),
+    ] = None,
+) -> None:
+    """Judge the bytes of wheels by matrix/policy.toml; nothing of them is installed or run.
+
+    Exit status 1 for findings, 2 for a file that is not there.
+    """
+    policy = baseline.read(tree)
+    named = list(files or [])
+    if (together or beside) and not named:
+        raise InputError(
+            "--together and --beside",
+            expected="the wheels of the set, too",
+            got="none",
+            mend="Our own are a set without being named: qualify audit",
+        )
+    with host_errors("cannot read a wheel"):
+        if write_baseline:
+            ours = named or pipeline.built(tree.resolve(), console.stages(tree), python, room)
+            _print_added(baseline.extend(tree, policy, ours))
+            raise typer.Exit
+        if not named:
+            reports = pipeline.audit(tree.resolve(), console.stages(tree), python, room)
+        elif together or beside:
+            with _passing() as passing:
+                reports = report.audit_together(named, policy, beside=beside or (), reading=passing)
+        else:
+            reports = []
+            with _passing() as passing:
+                for path in named:
+                    passing(path)
+                    reports.append(report.audit(path, policy))
+    if as_sarif:
+        console.print_json(words.sarif(reports))
+    elif as_json:
+        console.print_json(reports)
+    else:
+        out.print(words.render(reports))
+    raise typer.Exit(1 if any(each.findings for each in reports) else 0)
+
+
+def survey_wheels(
+    tree: Tree = Path(),
+    only: Annotated[
+        list[str] | None, typer.Option(help="a pattern of file names; may be given again")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="a folder for the wheels, kept for the next time")
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="of audit and reading, for each wheel")] = 3,
+    page: Annotated[Path | None, typer.Option(help="a file for the results as Markdown")] = None,
+    as_json: Json = False,
+) -> None:
+    """Audit the wheels of matrix/survey.toml and compare with what is explained there.
+
+    Downloads gigabytes, one wheel at a time. Exit status 1 where the two disagree.
+    """
+    listed = load(tree / "matrix" / "survey.toml", survey.Survey)
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+    done = list(
+        survey.survey(
+            listed,
+            baseline.read(tree),
+            only=tuple(only or "*"),
+            keep=keep,
+            runs=runs,
+            tell=Teller(err).say,
+        )
+    )
+    if not done:
+        raise InputError("--only", expected="a pattern of listed files", got=", ".join(only or ()))
+    if page is not None:
+        with host_errors(f"cannot write {page}"):
+            page.write_text(survey_words.page(done, listed), encoding="utf-8")
+    if as_json:
+        console.print_json(done)
+    else:
+        out.print(survey_words.render(done))
+    raise typer.Exit(1 if any(each.disagreements for each in done) else 0)
+
+
+@contextlib.contextmanager
+def _passing() -> Iterator[Callable[[Path], None]]:
+    """Shows the file that is being read, on a terminal, until it is done."""
+    teller = Teller(err)
+    tell = teller.pass_by if teller.is_live else lambda line: None
+    yield lambda path: tell(f"audit: {words.visible(path.name)}")
+    tell("")
+
+
+def _print_added(added: dict[str, tuple[str, ...]]) -> None:
+    for member, symbols in added.items():
+        out.print(f"{member}: added {', '.join(symbols)}", markup=False)
+    if not added:
+        out.print("nothing to add: matrix/exports.toml has every symbol")
