@@ -116,7 +116,8 @@ def survey_wheels(
 ) -> None:
     """Audit the wheels of matrix/survey.toml and compare with what is explained there.
 
-    Downloads gigabytes, one wheel at a time. Exit status 1 where the two disagree.
+    Downloads gigabytes, one wheel at a time, and goes on where the last run was stopped. Exit
+    status 1 where the two disagree.
     """
     listed = load(tree / "matrix" / "survey.toml", survey.Survey)
     if keep is not None:
@@ -125,10 +126,10 @@ def survey_wheels(
         survey.survey(
             listed,
             baseline.read(tree),
+            console.stages(tree),
             only=tuple(only or "*"),
             keep=keep,
             runs=runs,
-            tell=Teller(err).say,
         )
     )
     if not done:

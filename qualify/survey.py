@@ -2,19 +2,21 @@
 
 The list is matrix/survey.toml: exact files, and for each finding in them a sentence on why it is
 true. A finding without one, a sentence without its finding, and an audit that takes longer beside
-reading the file than the list allows are disagreements.
+reading the file than the list allows are disagreements. What was measured of a wheel is kept, and
+stands until the audit, its policy or this file's code change: a survey that was stopped goes on.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import statistics
 import sys
 import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -26,12 +28,14 @@ from qualify import process
 from qualify.audit import report
 from qualify.audit.finding import Finding, kinds
 from qualify.audit.policy import Audit, matches
-from qualify.content import sha256_of
+from qualify.content import code_of, sha256_of
 from qualify.errors import HostError
 from qualify.matrix import Strict, Text, no_doubles, whole, wrong
+from qualify.stage import Stages
 from qualify.wheelhouse import DOWNLOAD_SECONDS
 
 CHUNK = 1 << 20
+RESULT = "surveyed.json"
 
 
 class Listed(Strict, frozen=True, kw_only=True):
@@ -81,29 +85,65 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
     audit_seconds: float
     unpack_seconds: float
     findings: tuple[Finding, ...]
-    disagreements: tuple[str, ...]
+    disagreements: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float:
         return self.audit_seconds / self.unpack_seconds
 
 
+class _TooSlow(Exception):
+    """Not kept, so that the next survey measures again: the machine may have been busy."""
+
+
 def survey(
     listed: Survey,
     policy: Audit,
+    stages: Stages,
     *,
     only: tuple[str, ...] = ("*",),
     keep: Path | None = None,
     runs: int = 3,
-    tell: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Surveyed]:
     """One wheel after the other, each of which is deleted after it, unless it is for `keep`."""
     wheels = [wheel for wheel in listed.wheels if matches(wheel.file, only)]
     for number, wheel in enumerate(wheels, 1):
-        tell(f"{number} of {len(wheels)}: {wheel.file}")
+        stages.progress(f"{number} of {len(wheels)}: {wheel.file}")
+        measured = _kept(stages, wheel, policy, keep, runs)
+        said = (
+            *disagreements(wheel.file, measured.findings, listed.explained),
+            *_slowness(wheel, measured),
+        )
+        yield msgspec.structs.replace(measured, disagreements=said)
+
+
+def _kept(stages: Stages, wheel: Listed, policy: Audit, keep: Path | None, runs: int) -> Surveyed:
+    """What an earlier survey measured of that wheel, or this one."""
+    last: Surveyed | None = None
+
+    def work(folder: Path) -> None:
+        nonlocal last
         with tempfile.TemporaryDirectory() as scratch:
             path = fetch(wheel, keep or Path(scratch), Path(scratch))
-            yield _one(path, wheel, listed.explained, policy, runs)
+            last = _measure(path, policy, runs)
+        if any(_slowness(wheel, last)):
+            raise _TooSlow
+        (folder / RESULT).write_bytes(msgspec.json.encode(last))
+
+    inputs = {
+        "wheel": f"{wheel.file} {wheel.sha256}",
+        "policy": msgspec.json.encode(policy).decode(),
+        "code": code_of("audit", "survey"),
+        "python": platform.python_version(),
+        "runs": str(runs),
+        "ratio": str(wheel.ratio),
+    }
+    try:
+        made = stages.make("survey", inputs, work)
+    except _TooSlow:
+        assert last is not None
+        return last
+    return msgspec.json.decode((made.path / RESULT).read_bytes(), type=Surveyed)
 
 
 def fetch(wheel: Listed, folder: Path, scratch: Path) -> Path:
@@ -149,9 +189,7 @@ def _target(tag: Tag) -> list[str]:
     return [f"--implementation={kind}", f"--python-version={dotted}", f"--abi={tag.abi}"]
 
 
-def _one(
-    path: Path, wheel: Listed, explained: tuple[Explained, ...], policy: Audit, runs: int
-) -> Surveyed:
+def _measure(path: Path, policy: Audit, runs: int) -> Surveyed:
     reading: list[float] = []
     auditing: list[float] = []
     for _ in range(runs):
@@ -161,20 +199,21 @@ def _one(
         start = time.process_time()
         done = report.audit(path, policy)
         auditing.append(time.process_time() - start)
-    surveyed = Surveyed(
-        file=wheel.file,
+    return Surveyed(
+        file=path.name,
         bytes=path.stat().st_size,
         members=done.members,
         binaries=done.binaries,
         audit_seconds=statistics.median(auditing),
         unpack_seconds=statistics.median(reading),
         findings=done.findings,
-        disagreements=tuple(disagreements(wheel.file, done.findings, explained)),
     )
-    if wheel.ratio is None or surveyed.ratio <= wheel.ratio:
-        return surveyed
-    slow = f"its audit takes {surveyed.ratio:.2f} times reading it, {wheel.ratio:.2f} are allowed"
-    return msgspec.structs.replace(surveyed, disagreements=(*surveyed.disagreements, slow))
+
+
+def _slowness(wheel: Listed, measured: Surveyed) -> Iterator[str]:
+    if wheel.ratio is not None and measured.ratio > wheel.ratio:
+        took = f"its audit takes {measured.ratio:.2f} times reading it"
+        yield f"{took}, {wheel.ratio:.2f} are allowed"
 
 
 def unpack(path: Path) -> None:

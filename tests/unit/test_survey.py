@@ -10,8 +10,10 @@ import msgspec
 import pytest
 
 from qualify.audit.finding import Finding
+from qualify.audit.policy import Audit
 from qualify.errors import HostError, InputError
 from qualify.matrix import Policy, load
+from qualify.stage import Stages
 from qualify.survey import Explained, Listed, Survey, disagreements, fetch, survey
 from qualify.survey_words import page
 
@@ -89,8 +91,8 @@ def test_a_list_with_a_slip_is_refused(tmp_path: Path, text: str, words: str) ->
         load(path, Survey)
 
 
-def test_a_whole_survey(tmp_path: Path) -> None:
-    """An empty wheel, kept where the survey looks; too slow for a ratio that nothing reaches."""
+def toy(tmp_path: Path, *, ratio: float | None = None) -> tuple[Survey, Audit, Path]:
+    """A list of one small wheel, kept where the survey looks, and the policy to judge it by."""
     path = tmp_path / FILE
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.py", "")
@@ -98,15 +100,37 @@ def test_a_whole_survey(tmp_path: Path) -> None:
     policy = load(TREE / "matrix" / "policy.toml", Policy).audit
     assert policy is not None
     reason = explained(finding="dist-info-missing", because="a toy")
-    listed = Survey(wheels=(Listed(file=FILE, sha256=digest, ratio=0.01),), explained=(reason,))
-    (done,) = survey(listed, policy, keep=tmp_path, runs=1)
+    listed = Survey(wheels=(Listed(file=FILE, sha256=digest, ratio=ratio),), explained=(reason,))
+    return listed, policy, path
+
+
+def test_a_whole_survey(tmp_path: Path) -> None:
+    """Too slow for a ratio that nothing reaches, and so measured again the next time."""
+    listed, policy, path = toy(tmp_path, ratio=0.01)
+    stages = Stages(tmp_path / "cache")
+    (done,) = survey(listed, policy, stages, keep=tmp_path, runs=1)
     assert [f.id for f in done.findings] == ["dist-info-missing"]
     (slow,) = done.disagreements
     assert "times reading it, 0.01 are allowed" in slow
     text = page([done], listed)
     assert "| dist-info-missing | 1 | small | a toy |" in text and f"| {FILE} |" in text
     assert path.exists()
-    assert list(survey(listed, policy, only=("other*",))) == []
+    assert list(survey(listed, policy, stages, only=("other*",))) == []
+    (again,) = survey(listed, policy, stages, keep=tmp_path, runs=1)
+    assert again.audit_seconds != done.audit_seconds
+
+
+def test_what_was_measured_is_kept(tmp_path: Path) -> None:
+    """A wheel of before is not even there the next time; what is explained is asked anew."""
+    listed, policy, path = toy(tmp_path)
+    stages = Stages(tmp_path / "cache")
+    (done,) = survey(listed, policy, stages, keep=tmp_path, runs=1)
+    assert done.disagreements == ()
+    path.unlink()
+    unexplained = msgspec.structs.replace(listed, explained=())
+    (again,) = survey(unexplained, policy, stages, keep=tmp_path, runs=1)
+    assert again.audit_seconds == done.audit_seconds
+    assert [said.split()[0] for said in again.disagreements] == ["dist-info-missing"]
 
 
 def test_the_list_of_the_repository() -> None:
