@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from packaging.tags import Tag
 
-from qualify.audit import elf, fields, platform_tag
+from qualify.audit import elf, fields, platform_tag, stable_abi
 from qualify.audit.elf import Elf
 from qualify.audit.finding import Finding
 from qualify.audit.layout import installed_path
@@ -39,6 +39,9 @@ def judge(wheel: Wheel, audit: Audit) -> Iterator[Finding]:
         if paths := binary.build_paths:
             more = f" and {paths.count - 1} more" if paths.count > 1 else ""
             said.append(("build-path", paths.offset, paths.first + more))
+        if debug := binary.debug:
+            built = f", of a build in {debug.folder}" if debug.folder else ""
+            said.append(("debug-information", debug.offset, f"{debug.bytes} bytes{built}"))
         yield from _findings(wheel, member, said)
     names = {posixpath.basename(m) for m in good} | {e.soname for e in good.values()}
     suffixes = {found[1] + found[2] for m in good if (found := SUFFIX.search(m)) and found[1]}
@@ -160,10 +163,20 @@ def _tagged(
     if promise.architectures and not _runs_on(facts.machine, promise.architectures):
         got = f"{facts.machine}, the tag is for {', '.join(sorted(promise.architectures))}"
         yield "elf-machine", 0, got
-    python = [u.name for u in facts.undefined if not u.weak and re.match(r"_?Py[A-Z_]", u.name)]
+    python = [
+        each.name
+        for each in facts.undefined
+        if not each.weak and stable_abi.PYTHON.match(each.name)
+    ]
     if python and tags and all((tag.abi, tag.interpreter[:2]) == ("none", "py") for tag in tags):
         yield "python-symbol", facts.dynamic, _some(python)
     suffix = SUFFIX.search(member)
+    if (oldest := stable_abi.since(tags)) and not (suffix and suffix[1]):
+        symbols: dict[str, list[str]] = {}
+        for id, symbol in stable_abi.wrong(facts.undefined, oldest):
+            symbols.setdefault(id, []).append(symbol)
+        for id, names in symbols.items():
+            yield id, facts.dynamic, f"{_some(names)}; the tag is for {oldest} and later"
     if not suffix or not suffix[1]:
         return
     own = f"cp{suffix[1]}{suffix[2]}"

@@ -17,9 +17,19 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from qualify.audit import archive, build_paths, elf, fields, load_code, record, relocations
+from qualify.audit import (
+    archive,
+    build_paths,
+    debug_information,
+    elf,
+    fields,
+    load_code,
+    record,
+    relocations,
+)
 from qualify.audit.archive import Archive, Content, Flaw, Limits, Member
 from qualify.audit.build_paths import Paths
+from qualify.audit.debug_information import DebugInformation
 from qualify.audit.load_code import Extension
 from qualify.audit.policy import Audit
 from qualify.audit.relocations import Relocations
@@ -33,6 +43,7 @@ class Binary(msgspec.Struct, frozen=True):
     extension: Extension | None
     damage: tuple[int, str] | None
     build_paths: Paths | None
+    debug: DebugInformation | None
 
 
 class Wheel(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +199,8 @@ def _binary(file: BinaryIO, folders: tuple[str, ...]) -> Binary:
             extension = load_code.read(data, facts, moved)
         except elf.Damaged as error:
             facts, damage = None, (error.offset, error.got)
-        return Binary(facts, moved, extension, damage, build_paths.find(data, folders))
+        paths, debug = build_paths.find(data, folders), debug_information.read(data, folders)
+        return Binary(facts, moved, extension, damage, paths, debug)
 
 
 def _other_digests(file: BinaryIO, wheel: Wheel) -> dict[tuple[str, str], str]:

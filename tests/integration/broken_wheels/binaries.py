@@ -34,6 +34,7 @@ IN_RUNTIME = "_ZSt21ios_base_library_initv"
 TEXTREL = """
 __asm__(".text\\n.globl table\\ntable: .quad target\\n.globl target\\ntarget: ret\\n");
 """
+MANY = "".join(f"int a_name_of_some_length_{n}(int a) {{ return a; }}\n" for n in range(200))
 PATH = 'const char *path(void) { return "%s"; }\n'
 
 
@@ -219,6 +220,16 @@ CP311 = "cp311-cp311-manylinux_2_28_x86_64"
 GOOD = of(library)
 NEEDS_GHOST = of(lambda: calling(stub(GHOST), GHOST))
 NEEDS_TORCH = of(lambda: calling(stub(TORCH), TORCH))
+
+STABLE = "cp310-abi3-manylinux_2_28_x86_64"
+NEEDS_PYTHON = "void %s(void);\nvoid use(void) { %s(); }\n"
+
+
+def stable(symbol: str, place: str = "small/_native.abi3.so") -> Callable[[], Wheel]:
+    """An extension for each Python from 3.10 on that calls a function of it."""
+    made = of(lambda: library(NEEDS_PYTHON % (symbol, symbol)), place)
+    return changed(lambda wheel: platform(wheel, STABLE), made)
+
 
 SEARCH = [
     Defect("runpath-absolute", searching("/opt/builder/lib"), searching("$ORIGIN")),
@@ -451,5 +462,14 @@ WHOLE = [
         of(lambda: library(PATH % "/home/builder/small/source.c")),
         of(lambda: library(PATH % "/usr/include/small/source.h")),
     ),
+    Defect("debug-information", of(lambda: library(ADD, "-g")), GOOD),
+    Defect(
+        "debug-information",
+        of(lambda: library(MANY, "-g", "-gz")),
+        GOOD,
+        case="compressed",
+    ),
+    Defect("abi3-too-new", stable("PyErr_GetRaisedException"), stable("PyErr_Fetch")),
+    Defect("abi3-symbol", stable("_PyObject_LookupAttr"), stable("PyObject_GetAttr")),
 ]
 DEFECTS = [*SEARCH, *LOADING, *HARDENING, *WHOLE]
