@@ -100,21 +100,17 @@ def run_back_end(tools: Toolchain, build: Build, around: Surroundings, log: Path
             "CMAKE_C_COMPILER_LAUNCHER": "ccache",
             "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
         }
-    words = ["sh", "-c", f'umask {around.umask} && exec "$@"', "build", *words]
+    words = with_umask(words, around)
     env |= around.environment
     if tools.engine is None:
-        ok = _here(words, env, log)
+        ok = run_here(words, env, log)
     else:
         volumes = {build.source: (around.sources, "rw")}
         if around.ccache:
             volumes[build.ccache] = ("/ccache", "rw")
         if build.torch is not None:
             volumes[build.torch] = (around.torch, "ro")
-        if around.user is not None:
-            _open_to_all(build.source)
-        ok = run_in_image(
-            tools, words, env, volumes, log, user=around.user, hostname=around.host or None
-        )
+        ok = run_in_image(tools, words, env, volumes, log, around=around)
     # What others may still be writing to, or an earlier step left, is no result.
     return sorted((build.source / "dist").glob("*.whl")) if ok else []
 
@@ -126,14 +122,17 @@ def run_in_image(
     volumes: Mapping[Path, tuple[str, str]],
     log: Path,
     *,
-    user: int | None = None,
-    hostname: str | None = None,
+    around: Surroundings,
 ) -> bool:
     """Run `words` in a container of the build image, without network; True for status 0.
 
-    `volumes`: folder here to (folder there, "ro" or "rw"). `user` None is that of this process.
+    `volumes`: folder here to (folder there, "ro" or "rw"), the latter opened to another user.
     """
     assert tools.engine is not None
+    user, hostname = around.user, around.host or None
+    for here, (_, mode) in volumes.items():
+        if user is not None and mode == "rw":
+            _open_to_all(here)
     binds = {str(here): {"bind": there, "mode": mode} for here, (there, mode) in volumes.items()}
     who = f"{os.getuid()}:{os.getgid()}" if user is None else f"{user}:{user}"
     with (
@@ -147,7 +146,11 @@ def run_in_image(
         return bool(client.api.exec_inspect(run)["ExitCode"] == 0)
 
 
-def _here(words: list[str], environment: Mapping[str, str], log: Path) -> bool:
+def with_umask(words: list[str], around: Surroundings) -> list[str]:
+    return ["sh", "-c", f'umask {around.umask} && exec "$@"', "sh", *words]
+
+
+def run_here(words: list[str], environment: Mapping[str, str], log: Path) -> bool:
     """As the user that this process has: to become another one is not every host's to give."""
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
     kept = {name: os.environ[name] for name in ("CC", "CXX") if name in os.environ}

@@ -241,16 +241,17 @@ def build_wheel(
             "tools": tools.text if tools.engine else here,
             "epoch": str(EPOCH),
             "code": code_of("repair", "backend"),
+            "surroundings": msgspec.json.encode(around).decode(),
         },
-        lambda folder: _repair(wheel, folder, tools),
+        lambda folder: _repair(wheel, folder, tools, around),
     )
     final = only_wheel(fixed.path, package)
     release = str(parse_wheel_filename(final.name)[1])
     return Wheel(path=final, sha256=sha256_of(final), name=package.name, version=release)
 
 
-def _repair(wheel: Path, folder: Path, tools: Toolchain) -> None:
-    repair(wheel, folder, tools)
+def _repair(wheel: Path, folder: Path, tools: Toolchain, around: Surroundings) -> None:
+    repair(wheel, folder, tools, around)
 
 
 def sources(tree: Path, package: Package) -> list[str]:

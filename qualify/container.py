@@ -29,6 +29,7 @@ from qualify.process import Completed
 OWNER_LABEL = "qualify.room-owner"
 SEALED = "qualify/sealed-room"
 GRACE_SECONDS = 30
+REMOVE_SECONDS = 600
 LAG_SECONDS = 2
 PROCESSES = 4096
 SHM_BYTES = 2**30
@@ -303,7 +304,7 @@ def started(client: docker.DockerClient, image: str, **options: Any) -> Iterator
 
 
 def sweep(client: docker.DockerClient) -> None:
-    """Remove containers whose run is dead, told by their owner label."""
+    """Remove containers and images whose run is dead, told by their owner label."""
     with engine_errors("list rooms"):
         found = client.containers.list(
             all=True, filters={"label": OWNER_LABEL}, ignore_removed=True
@@ -311,18 +312,20 @@ def sweep(client: docker.DockerClient) -> None:
         for container in found:
             if owner.left_behind(container.labels.get(OWNER_LABEL, "")):
                 remove(client, container.id)
-        for image in client.api.images(name=SEALED):
-            if owner.left_behind((image["Labels"] or {}).get(OWNER_LABEL, "")):
-                for tag in image["RepoTags"] or ():
-                    remove_image(client, tag)
+        for image in client.api.images(filters={"label": OWNER_LABEL}):
+            if owner.left_behind(image["Labels"].get(OWNER_LABEL, "")):
+                for name in image["RepoTags"] or (image["Id"],):
+                    remove_image(client, name)
 
 
 def remove(client: docker.DockerClient, name: str, *, wait: float = 0) -> None:
     """Remove a container with what runs in it; one that another run removes is fine.
 
-    One that is not there may still be on its way for `wait` seconds.
+    One that is not there may still be on its way for `wait` seconds. A busy engine may take longer
+    than it is given to answer, and removes it all the same: it is asked again until it is gone.
     """
     deadline = time.monotonic() + wait
+    patience = time.monotonic() + REMOVE_SECONDS
     while True:
         try:
             client.api.remove_container(name, force=True, v=True)
@@ -330,15 +333,17 @@ def remove(client: docker.DockerClient, name: str, *, wait: float = 0) -> None:
         except NotFound:
             if time.monotonic() >= deadline:
                 return
-            time.sleep(0.05)
-        except APIError as error:
-            if error.status_code != 409:
+        except (APIError, requests.Timeout) as error:
+            conflict = isinstance(error, APIError) and error.status_code == 409
+            if time.monotonic() >= patience or not (
+                conflict or isinstance(error, requests.Timeout)
+            ):
                 raise
-            return
+        time.sleep(0.05)
 
 
 def remove_image(client: docker.DockerClient, name: str) -> None:
-    """Remove a sealed room's image; one that is not there, or that another run removes, is fine."""
+    """Remove an image; one that is not there, or that another run removes, is fine."""
     with contextlib.suppress(APIError):
         client.api.remove_image(name, force=True)
 

@@ -39,7 +39,8 @@ from qualify.wheelhouse import Closure
 REPOSITORY = "qualify"
 USED_LABEL = "qualify.layer"
 STEP_SECONDS = 1800
-KEPT_BYTES = 40 * 10**9
+KEPT_BYTES = 50 * 10**9
+"""All of the matrix: three Pythons with torch's CUDA build have 5.5 GB in each of two rooms."""
 NAMELESS_SECONDS = 3600
 """After which an image without a name gets none: the engine takes minutes to write a large one."""
 VENV = "/opt/venv"
@@ -92,7 +93,7 @@ def base_image(stages: Stages, client: docker.DockerClient, image: Image) -> Lay
                 if image.upstream:
                     _add_packages(box, image)
                 if image.tools:
-                    _install_tools(box, image)
+                    _install_tools(stages, box, image)
                 for link, target in image.links.items():
                     shell(box, ["mkdir", "-p", posixpath.dirname(link)])
                     shell(box, ["ln", "-s", target, link])
@@ -289,7 +290,9 @@ def _from_packages(stages: Stages, client: docker.DockerClient, image: Image, ta
                 mend="Check the network; it needs root or user namespaces, and Debian's keys",
             )
         # podman heeds a tag only as part of the name; docker takes both.
-        client.api.import_image_from_file(str(archive), repository=tag)
+        # Whose it is, so that the image of a run that is killed now is removed by the next.
+        mine = f'LABEL {OWNER_LABEL}="{owner.current().text()}"'
+        client.api.import_image_from_file(str(archive), repository=tag, changes=[mine])
 
 
 def _with_mounts_of_its_own() -> tuple[str, ...]:
@@ -307,11 +310,13 @@ def _add_packages(box: Any, image: Image) -> None:
     shell(box, ["sh", "-c", ADD_USER])
 
 
-def _install_tools(box: Any, image: Image) -> None:
-    with tempfile.TemporaryDirectory(prefix="qualify-tools-") as scratch:
+def _install_tools(stages: Stages, box: Any, image: Image) -> None:
+    with owner.scratch(stages.root, ".tools-") as scratch:
+        folder = scratch / "tools"
         words = [sys.executable, "-I", "-m", "pip", "download", "--quiet", "--no-deps"]
-        words += ["--only-binary=:all:", f"--python-version={image.python}", "--dest", scratch]
-        done = process.run([*words, *image.tools], timeout=600)
+        words += ["--only-binary=:all:", f"--python-version={image.python}", f"--dest={folder}"]
+        env = {**os.environ, "TMPDIR": str(scratch)}
+        done = process.run([*words, *image.tools], env=env, timeout=600)
         if not done.ok:
             raise HostError(
                 f"pip could not download the build tools of {image.name}",
@@ -320,7 +325,7 @@ def _install_tools(box: Any, image: Image) -> None:
             )
         with io.BytesIO() as buffer:
             with tarfile.open(fileobj=buffer, mode="w") as archive:
-                archive.add(scratch, arcname="tools", filter=_root_owned)
+                archive.add(folder, arcname="tools", filter=_root_owned)
             box.put_archive("/tmp", buffer.getvalue())
     install = ["python3", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
     shell(box, [*install, "--find-links=/tmp/tools", *image.tools])
@@ -389,6 +394,8 @@ def _bound(stages: Stages, client: docker.DockerClient, *, keep: str) -> None:
             with contextlib.suppress(DockerException):
                 client.images.remove(image["Id"])
             continue
+        if image["Labels"].get(OWNER_LABEL):
+            continue  # a sealed room's, which goes with its run
         tag = image["Labels"][USED_LABEL]
         used = stages.root / "images" / hashlib.sha256(tag.encode()).hexdigest()
         aged.append((used.stat().st_mtime if used.exists() else 0.0, tag, image["Size"]))

@@ -2,13 +2,15 @@
 
 Every program that the pipeline starts is started here, and what comes back
 (argv, status, output, seconds) goes into evidence as it is. A child gets a
-process group of its own, so that an interrupt or a timeout ends all of it.
+process group of its own, so that an interrupt or a timeout ends all of it; and the
+kernel ends it when this process is killed, where util-linux has the program for it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -56,7 +58,7 @@ def run(
     to = log.open("wb") if log else None
     try:
         child = subprocess.Popen(
-            words,
+            _with_us(words, env),
             cwd=cwd,
             env=dict(env) if env is not None else None,
             stdin=subprocess.PIPE,
@@ -94,6 +96,16 @@ def run(
         seconds=time.monotonic() - start,
         timed_out=timed_out,
     )
+
+
+def _with_us(words: tuple[str, ...], env: Mapping[str, str] | None) -> tuple[str, ...]:
+    """`words`, ended with this process. As they are where the program is not there, for the error
+    that says so."""
+    path = (os.environ if env is None else env).get("PATH", os.defpath)
+    ending = shutil.which("setpriv")
+    if ending is None or shutil.which(words[0], path=path) is None:
+        return words
+    return (ending, "--pdeathsig", "KILL", "--", *words)
 
 
 def _rest(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:

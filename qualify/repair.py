@@ -13,46 +13,50 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import sys
 import zipfile
 from pathlib import Path
 
-from qualify import process
-from qualify.backend import EPOCH, Toolchain, run_in_image
+from qualify.backend import (
+    EPOCH,
+    USUAL,
+    Surroundings,
+    Toolchain,
+    run_here,
+    run_in_image,
+    with_umask,
+)
 from qualify.errors import BuildError
 from qualify.progress import LOG
+from qualify.stage import remove_tree
 
-REPAIR_SECONDS = 300
 EXCLUDED = ("libtorch*", "libc10*", "libemudrv.so*", "libemurt.so*")
 
 
-def repair(wheel: Path, folder: Path, tools: Toolchain) -> Path:
+def repair(wheel: Path, folder: Path, tools: Toolchain, around: Surroundings = USUAL) -> Path:
     """Write the repaired `wheel` into the empty `folder` and return its path.
 
     By the auditwheel of the build image where there is one, so that the bytes that it compresses
-    are the image's too. Raises BuildError with auditwheel's words, or when the repair changed more
-    than the wheel's metadata.
+    are the image's too, in the surroundings of the build. Raises BuildError with auditwheel's
+    words, or when the repair changed more than the wheel's metadata.
     """
-    log = folder / LOG
-    if tools.engine is not None:
-        volumes = {wheel.parent: ("/built", "ro"), folder: ("/repaired", "rw")}
-        words = ["python3", *repair_words("/repaired"), f"/built/{wheel.name}"]
-        ok = run_in_image(tools, words, {"SOURCE_DATE_EPOCH": str(EPOCH)}, volumes, log)
-        said = log.read_text(errors="replace")
-    else:
-        path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-        env = {**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": str(EPOCH)}
-        words = [sys.executable, *repair_words(str(folder)), str(wheel)]
-        done = process.run(words, env=env, timeout=REPAIR_SECONDS)
-        ok, said = done.ok, done.stderr or done.stdout
-    made = sorted(folder.glob("*.whl"))
-    if not ok or len(made) != 1:
-        raise BuildError(
-            f"auditwheel could not repair {wheel.name}",
-            expected="a wheel that meets a manylinux policy",
-            got=said.strip()[-800:],
-        )
-    before, after = contents(wheel), contents(made[0])
+    bench = folder / "bench"
+    (bench / "out").mkdir(parents=True)
+    try:
+        shutil.copy2(wheel, bench)
+        said = _auditwheel(bench, wheel.name, tools, around, folder / LOG)
+        found = sorted((bench / "out").glob("*.whl"))
+        if len(found) != 1:
+            raise BuildError(
+                f"auditwheel could not repair {wheel.name}",
+                expected="a wheel that meets a manylinux policy",
+                got=said.strip()[-800:],
+            )
+        repaired = Path(shutil.copy2(found[0], folder))
+    finally:
+        remove_tree(bench)
+    before, after = contents(wheel), contents(repaired)
     changed = sorted(
         name
         for name in before.keys() | after.keys()
@@ -65,7 +69,23 @@ def repair(wheel: Path, folder: Path, tools: Toolchain) -> Path:
             got=", ".join(changed[:5]),
             mend="Link what was grafted statically, or declare the wheel that owns it",
         )
-    return made[0]
+    return repaired
+
+
+def _auditwheel(bench: Path, name: str, tools: Toolchain, around: Surroundings, log: Path) -> str:
+    """Have it repair the wheel on the `bench` into the folder `out` there. What it said."""
+    env = {"SOURCE_DATE_EPOCH": str(EPOCH), **around.environment}
+    inside = tools.engine is not None
+    place = f"{around.sources}-repair" if inside else str(bench)
+    python = "python3" if inside else sys.executable
+    words = with_umask([python, *repair_words(f"{place}/out"), f"{place}/{name}"], around)
+    if inside:
+        ok = run_in_image(tools, words, env, {bench: (place, "rw")}, log, around=around)
+    else:
+        ok = run_here(words, {**os.environ, **env}, log)
+    if not ok:
+        remove_tree(bench / "out")
+    return log.read_text(errors="replace")
 
 
 def repair_words(folder: str) -> list[str]:

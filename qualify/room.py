@@ -23,6 +23,7 @@ from typing import Protocol
 
 import msgspec
 
+from qualify import bare
 from qualify.container import OPEN_BYTES, Apart, Container
 from qualify.engine import Engine, RoomKind
 from qualify.errors import RoomError
@@ -48,17 +49,6 @@ print("Python", platform.python_version())
 print("torch", metadata.version("torch"))
 """
 """Without importing torch: what it is called is asked here, whether it works by the gates."""
-
-
-PACKAGE_STATES = ("dpkg-query", "--show", "--showformat=${db:Status-Status}\\n")
-STRAYS = (
-    *("find", "/usr/local", "/opt", "/root", "/srv", "/mnt", "/media", "/home", "/tmp", "/var/tmp"),
-    *("-xdev", "(", "-path", "/opt/venv", "-o", "-path", "/opt/python", "-o", "-path", WORK, ")"),
-    *("-prune", "-o", "!", "-type", "d", "!", "-name", ".bashrc", "!", "-name", ".profile"),
-    *("!", "-path", "/usr/local/man", "-print"),
-)
-"""Files where packages put none: what a person, or a step that made the image, left there. Debian's
-base has two dot files for root, and a link for manual pages."""
 
 
 class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,13 +253,17 @@ class Room:
             )
 
     def _prove_bare(self) -> None:
-        """Raise RoomError if the image lacks a package that it declares, or holds files that no
-        package and no layer of ours brought."""
-        asked = self.run([*PACKAGE_STATES, *self.spec.packages], timeout=60)
-        states = set(asked.stdout.split())
-        if not asked.ok or states != {"installed"}:
-            self._refuse_image("the packages that it declares", asked.stderr.strip()[-300:])
-        found = self.run(STRAYS, timeout=60, user="root")
+        """Raise RoomError if the image has other packages than it declares with what those need, or
+        files that no package and no layer of ours brought."""
+        asked = self.run(bare.PACKAGES, timeout=60)
+        if not asked.ok:
+            self._refuse_image("dpkg's list of packages", asked.stderr.strip()[-300:])
+        missing, more = bare.compare(asked.stdout, self.spec.packages)
+        if missing:
+            self._refuse_image("the packages that it declares", f"none of {', '.join(missing)}")
+        if more:
+            self._refuse_image("what it declares, and what that needs", ", ".join(more[:5]))
+        found = self.run(["sh", "-c", bare.FILES.format(work=WORK)], timeout=60, user="root")
         if not found.ok or found.stdout.strip():
             said = ", ".join(found.stdout.split()[:5]) or found.stderr.strip()[-300:]
             self._refuse_image("nothing beside its packages", said)

@@ -24,7 +24,7 @@ import msgspec
 from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
 
-from qualify import process
+from qualify import owner, process
 from qualify.audit import report
 from qualify.audit.finding import Finding, kinds
 from qualify.audit.policy import Audit, matches
@@ -123,8 +123,8 @@ def _kept(stages: Stages, wheel: Listed, policy: Audit, keep: Path | None, runs:
 
     def work(folder: Path) -> None:
         nonlocal last
-        with tempfile.TemporaryDirectory() as scratch:
-            path = fetch(wheel, keep or Path(scratch), Path(scratch))
+        with owner.scratch(Path(tempfile.gettempdir()), "qualify-survey-") as scratch:
+            path = fetch(wheel, keep or scratch)
             last = _measure(path, policy, runs)
         if any(_slowness(wheel, last)):
             raise _TooSlow
@@ -146,31 +146,34 @@ def _kept(stages: Stages, wheel: Listed, policy: Audit, keep: Path | None, runs:
     return msgspec.json.decode((made.path / RESULT).read_bytes(), type=Surveyed)
 
 
-def fetch(wheel: Listed, folder: Path, scratch: Path) -> Path:
+def fetch(wheel: Listed, folder: Path) -> Path:
     """That file in `folder`, downloaded by pip if it is not there. Raises HostError otherwise.
 
     It was read for its digest, so that whoever reads it next finds it in memory.
     """
     path = folder / wheel.file
     if not path.is_file():
-        words = [sys.executable, "-I", "-m", "pip", *_download(wheel, scratch, folder)]
-        env = {**os.environ, "TMPDIR": str(scratch)}  # pip that is killed leaves what it unpacked
-        done = process.run(words, env=env, timeout=DOWNLOAD_SECONDS)
-        if not done.ok or not path.is_file():
-            raise HostError(
-                f"pip could not download {wheel.file}",
-                expected="the file that matrix/survey.toml names",
-                got=(done.stderr.strip() or "another file or a timeout")[-800:],
-                mend="Check the network and pip's index configuration",
-            )
+        with owner.scratch(folder, ".download-") as scratch:
+            words = [sys.executable, "-I", "-m", "pip", *_download(wheel, scratch)]
+            env = {**os.environ, "TMPDIR": str(scratch)}
+            done = process.run(words, env=env, timeout=DOWNLOAD_SECONDS)
+            came = scratch / wheel.file
+            if not done.ok or not came.is_file():
+                raise HostError(
+                    f"pip could not download {wheel.file}",
+                    expected="the file that matrix/survey.toml names",
+                    got=(done.stderr.strip() or "another file or a timeout")[-800:],
+                    mend="Check the network and pip's index configuration",
+                )
+            came.replace(path)
     if (digest := sha256_of(path)) != wheel.sha256:
         raise HostError(f"{path} is another file", expected=wheel.sha256, got=digest)
     return path
 
 
-def _download(wheel: Listed, scratch: Path, folder: Path) -> list[str]:
+def _download(wheel: Listed, folder: Path) -> list[str]:
     name, version, _, tags = parse_wheel_filename(wheel.file)
-    pinned = scratch / "requirements.txt"
+    pinned = folder / "requirements.txt"
     pinned.write_text(f"{name}=={version} --hash=sha256:{wheel.sha256}\n")
     words = ["download", "--no-deps", "--no-cache-dir", "--disable-pip-version-check", "--quiet"]
     words += ["--only-binary=:all:", "--ignore-requires-python", "--dest", str(folder)]

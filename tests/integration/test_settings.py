@@ -145,6 +145,31 @@ def test_the_image_of_a_killed_sealed_room_is_swept(bare: RoomSpec, declared: De
     assert [left] not in names
 
 
+IMPORTED = """
+import io, sys, tarfile
+from qualify import owner
+from qualify.container import OWNER_LABEL
+from qualify.engine import choose
+with choose(sys.argv[1]).open_client() as client:
+    empty = io.BytesIO()
+    tarfile.open(fileobj=empty, mode="w").close()
+    label = f'LABEL {OWNER_LABEL}="{owner.current().text()}"'
+    client.api.import_image_from_data(empty.getvalue(), repository=sys.argv[2], changes=[label])
+"""
+
+
+def test_what_a_killed_run_imported_is_swept(bare: RoomSpec) -> None:
+    """As layers.py imports a base system: the label is the import's own."""
+    tag = f"qualify/imported:{os.getpid()}"
+    words = [sys.executable, "-c", IMPORTED, bare.engine.kind.value, tag]
+    subprocess.run(words, cwd=TREE, check=True, timeout=120)
+    with bare.engine.open_client() as client:
+        assert client.api.images(name=tag)
+        with open_room(bare):
+            pass
+        assert not client.api.images(name=tag)
+
+
 def changed(bare: RoomSpec, words: list[str], tag: str) -> RoomSpec:
     """The room of an image in which root has done something."""
     with bare.engine.open_client(layers.STEP_SECONDS) as client:
@@ -155,11 +180,22 @@ def changed(bare: RoomSpec, words: list[str], tag: str) -> RoomSpec:
     return msgspec.structs.replace(bare, facts=facts)
 
 
+PLACED = """
+mkdir -p /tmp/p/DEBIAN && cd /tmp
+for line in 'Package: nobody-asked' 'Version: 1' 'Architecture: all' 'Maintainer: a <a@b>' \
+  'Description: a'; do echo "$line" >> p/DEBIAN/control; done
+dpkg-deb --build p a.deb && dpkg --install a.deb && rm -r p a.deb
+"""
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["touch", "/usr/local/lib/libleft.so"], "nothing beside its packages, got /usr/local/lib"),
         (["touch", "/srv/left"], "got /srv/left"),
+        (["touch", "/usr/lib/python3/dist-packages/left.py"], "got /usr/lib/python3/dist-packages"),
+        (["touch", "/etc/ld.so.conf.d/left.conf"], "got /etc/ld.so.conf.d/left.conf"),
+        (["sh", "-c", PLACED], "expected what it declares, and what that needs, got nobody-asked"),
         (["sh", "-c", "mkdir /opt/tool && touch /opt/tool/x"], "got /opt/tool/x"),
         (
             ["dpkg", "--purge", "--force-all", "ca-certificates"],

@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from typing import cast
 
+import docker
 import pytest
+import requests
+from docker.errors import APIError, NotFound
 
-from qualify.container import ending, exchange, isolation
+from qualify.container import ending, exchange, isolation, remove
 from qualify.images import PLAIN, Setting
 
 
@@ -79,3 +83,40 @@ def test_an_engine_that_drips_is_ended() -> None:
 def test_a_record_says_what_the_walls_are(setting: Setting, says: list[str]) -> None:
     words = "; ".join(isolation(setting))
     assert all(part in words for part in says)
+
+
+def test_a_busy_engine_is_asked_again_until_the_container_is_gone() -> None:
+    """It does not answer in time, then says that it is at it, then that there is none."""
+    answers = [
+        requests.ReadTimeout("read timeout=60"),
+        APIError("removal is in progress", response=said(409)),
+        NotFound("no such container"),
+    ]
+
+    class Api:
+        def remove_container(self, name: str, **options: bool) -> None:
+            raise answers.pop(0)
+
+    class Client:
+        api = Api()
+
+    remove(cast(docker.DockerClient, Client()), "a")
+    assert not answers
+
+
+def test_what_the_engine_refuses_is_told() -> None:
+    class Api:
+        def remove_container(self, name: str, **options: bool) -> None:
+            raise APIError("no", response=said(500))
+
+    class Client:
+        api = Api()
+
+    with pytest.raises(APIError):
+        remove(cast(docker.DockerClient, Client()), "a")
+
+
+def said(status: int) -> requests.Response:
+    answer = requests.Response()
+    answer.status_code = status
+    return answer

@@ -67,7 +67,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"changed")
     listed = Listed(file=FILE, sha256=hashlib.sha256(b"whole").hexdigest())
     with pytest.raises(HostError, match="another file"):
-        fetch(listed, tmp_path, tmp_path)
+        fetch(listed, tmp_path)
 
 
 WHEEL = f'[[wheels]]\nfile = "{FILE}"\nsha256 = "{"0" * 64}"\n'

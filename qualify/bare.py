@@ -1,0 +1,62 @@
+"""What a room may hold: the packages that its image declares with what those need, and their files.
+
+The questions are asked in the room, of dpkg and of the file system; the answers are judged here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+PACKAGES = (
+    "dpkg-query",
+    "--show",
+    "--showformat=${Package}\t${Priority}\t${Essential}\t${Provides}\t${Depends}, ${Pre-Depends}\n",
+)
+"""A line for each package that is installed."""
+ALWAYS = ("apt",)
+"""Beside those that are essential or required: mmdebstrap's variant minbase has it."""
+FILES = """
+places='/usr/local /opt /root /srv /mnt /media /home /tmp /var/tmp'
+find $places -xdev '(' -path /opt/venv -o -path /opt/python -o -path {work} ')' -prune -o \\
+  ! -type d ! -name .bashrc ! -name .profile ! -path /usr/local/man -print
+owned=$(mktemp) && trap 'rm "$owned"' EXIT
+sed -E 's#^/(s?bin|lib(32|64|x32)?)/#/usr/\\1/#' /var/lib/dpkg/info/*.list | sort -u > "$owned"
+find /usr /etc/ld.so.conf.d -xdev -type f ! -path '*/__pycache__/*' ! -path '/usr/local/*' \\
+  ! -path /usr/share/info/dir | sort | comm -23 - "$owned"
+"""
+"""Files that no package and no layer of ours brought. Debian's base has two dot files for root, a
+link for manual pages, and an index of info pages; Python's packages compile themselves."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+_CONSTRAINT = re.compile(r"\([^)]*\)|:any")
+
+
+def compare(listed: str, declared: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What is declared and not there, and what is there and nothing declared needs.
+
+    `listed` is what `PACKAGES` printed. Of alternatives each that is there counts as needed.
+    """
+    needs: dict[str, set[str]] = {}
+    provided: dict[str, set[str]] = {}
+    roots = {*declared, *ALWAYS}
+    missing = sorted(set(declared) - {line.partition("\t")[0] for line in listed.splitlines()})
+    for line in listed.splitlines():
+        name, priority, essential, provides, depends = line.split("\t")
+        needs[name] = _names(depends)
+        for each in _names(provides):
+            provided.setdefault(each, set()).add(name)
+        if priority == "required" or essential == "yes":
+            roots.add(name)
+    reached: set[str] = set()
+    pending = list(roots)
+    while pending:
+        name = pending.pop()
+        pending += provided.get(name, ())
+        if name in needs and name not in reached:
+            reached.add(name)
+            pending += needs[name]
+    return missing, sorted(needs.keys() - reached)
+
+
+def _names(field: str) -> set[str]:
+    return set(_NAME.findall(_CONSTRAINT.sub("", field)))
