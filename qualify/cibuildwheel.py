@@ -15,14 +15,13 @@ from pathlib import Path
 from qualify import build, owner, process
 from qualify.backend import BUILD_SECONDS, Toolchain
 from qualify.build import Package, Wheel, laid_out, sources
-from qualify.compare import compare
 from qualify.container import OWNER_LABEL, sweep
 from qualify.content import code_of, digest_files, sha256_of
 from qualify.engine import Engine, RoomKind
 from qualify.errors import BuildError, HostError, InputError
 from qualify.images import Declaration
 from qualify.progress import LOG
-from qualify.rebuild import Rebuilt, Report
+from qualify.rebuild import Rebuilt, Report, rebuilt
 from qualify.stage import Output, Stages
 from qualify.wheelhouse import Closure
 
@@ -43,7 +42,7 @@ def publish(
 
     Raises HostError without an engine or cibuildwheel, BuildError with the end of its output.
     """
-    release = _ready(engine)
+    release = ready(engine)
     check_metadata(first)
     tools = build.toolchain(stages, engine, declaration.build)
     sdk = build.torch_sdk(stages, closure)
@@ -55,7 +54,9 @@ def publish(
         ),
         kept=("sources", "image", "flags, which a test compares"),
         wheels=tuple(
-            publish_one(stages, tree, package, tools, sdk if package.torch else None, wheel)
+            publish_one(
+                stages, tree, package, tools, release, sdk if package.torch else None, wheel
+            )
             for package, wheel in zip(build.PACKAGES, first, strict=True)
         ),
     )
@@ -66,12 +67,11 @@ def publish_one(
     tree: Path,
     package: Package,
     tools: Toolchain,
+    release: str,
     sdk: Output | None,
     first: Wheel,
 ) -> Rebuilt:
-    """One wheel by cibuildwheel, compared with the `first`."""
-    assert tools.engine is not None
-    release = _ready(tools.engine)
+    """One wheel by cibuildwheel of that `release`, compared with the `first`."""
     names = sources(tree, package)
     configuration = tree / CONFIGURATION
     if not configuration.is_file():
@@ -91,13 +91,7 @@ def publish_one(
             _run(tools, source, package, configuration, sdk, folder)
 
     made = stages.make(f"cibuildwheel-{package.name}", inputs, make).path
-    wheel = build.only_wheel(made, package)
-    return Rebuilt(
-        name=first.path.name,
-        sha256=first.sha256,
-        again=sha256_of(wheel),
-        differences=compare(first.path, wheel),
-    )
+    return rebuilt(first, build.only_wheel(made, package))
 
 
 def check_metadata(wheels: tuple[Wheel, ...]) -> None:
@@ -113,7 +107,7 @@ def check_metadata(wheels: tuple[Wheel, ...]) -> None:
         )
 
 
-def _ready(engine: Engine) -> str:
+def ready(engine: Engine) -> str:
     """The version of cibuildwheel. Raises HostError where it cannot run."""
     if not engine.has_images:
         raise HostError(

@@ -111,7 +111,9 @@ def survey_wheels(
         Path | None, typer.Option(help="a folder for the wheels, kept for the next time")
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="of audit and reading, for each wheel")] = 3,
-    page: Annotated[Path | None, typer.Option(help="a file for the results as Markdown")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="a file for the results as Markdown, where they agree")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Audit the wheels of matrix/survey.toml and compare with what is explained there.
@@ -119,6 +121,10 @@ def survey_wheels(
     Downloads gigabytes, one wheel at a time, and goes on where the last run was stopped. Exit
     status 1 where the two disagree.
     """
+    if page is not None and only:
+        raise InputError(
+            "--page", expected="the whole list, which the page is about", got="--only as well"
+        )
     listed = load(tree / "matrix" / "survey.toml", survey.Survey)
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
@@ -134,14 +140,15 @@ def survey_wheels(
     )
     if not done:
         raise InputError("--only", expected="a pattern of listed files", got=", ".join(only or ()))
-    if page is not None:
+    disagree = any(each.disagreements for each in done)
+    if page is not None and not disagree:
         with host_errors(f"cannot write {page}"):
             page.write_text(survey_words.page(done, listed), encoding="utf-8")
     if as_json:
         console.print_json(done)
     else:
         out.print(survey_words.render(done))
-    raise typer.Exit(1 if any(each.disagreements for each in done) else 0)
+    raise typer.Exit(1 if disagree else 0)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from qualify import build
 from qualify.backend import USUAL, Surroundings, Toolchain
 from qualify.build import Package, Wheel
 from qualify.compare import Difference, compare
+from qualify.content import sha256_of
 from qualify.engine import Engine
 from qualify.images import Declaration
 from qualify.interpreter import Interpreter
@@ -97,11 +98,15 @@ def rebuild_one(
 ) -> Rebuilt:
     """Build one wheel again and compare it with the `first`."""
     again = build.build_wheel(stages, tree, package, tools, interpreter, sdk, _around(tools))
+    return rebuilt(first, again.path)
+
+
+def rebuilt(first: Wheel, again: Path) -> Rebuilt:
     return Rebuilt(
         name=first.path.name,
         sha256=first.sha256,
-        again=again.sha256,
-        differences=compare(first.path, again.path),
+        again=sha256_of(again),
+        differences=compare(first.path, again),
     )
 
 

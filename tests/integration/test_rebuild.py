@@ -85,7 +85,9 @@ def test_the_published_build_is_compared_too(
     tools = build.toolchain(stages, docker, declared.build)
     fresh = Stages(tmp_path / "cache", keep_free=0)
     first = build.build_wheel(fresh, tree, PACKAGE, tools, find(), None)
-    found = cibuildwheel.publish_one(fresh, tree, PACKAGE, tools, None, first)
+    found = cibuildwheel.publish_one(
+        fresh, tree, PACKAGE, tools, cibuildwheel.ready(docker), None, first
+    )
     told = {Path(each.member).stem for each in found.differences}
     assert told == ({*leaks, "RECORD"} if leaks else set())
     assert not docker_left(docker), "cibuildwheel's container is removed"

@@ -49,7 +49,7 @@ def test_nothing_is_tested_in_the_build_container(configuration: dict[str, Any])
 def test_without_an_engine_it_is_refused() -> None:
     engine = Engine(kind=RoomKind.SANDBOX, note="no engine answers")
     with pytest.raises(HostError, match="docker or podman, running"):
-        cibuildwheel._ready(engine)
+        cibuildwheel.ready(engine)
 
 
 def test_metadata_that_an_index_refuses_is_told(tmp_path: Path) -> None:

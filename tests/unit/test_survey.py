@@ -138,3 +138,14 @@ def test_the_list_of_the_repository() -> None:
     compiled = [wheel for wheel in listed.wheels if not wheel.file.endswith("-any.whl")]
     assert len(compiled) >= 60
     assert [w.ratio for w in listed.wheels if w.file.startswith("torch-")] == [1.5, 1.5]
+
+
+def test_the_page_is_of_the_list() -> None:
+    """Written by another run of another list, it would say what nobody measured."""
+    listed = load(TREE / "matrix" / "survey.toml", Survey)
+    text = (TREE / "docs/audit-survey.md").read_text()
+    rows = [line.split(" | ")[0].strip("| ") for line in text.splitlines() if ".whl |" in line]
+    assert rows == [wheel.file for wheel in listed.wheels]
+    for one in listed.explained:
+        assert f"| {one.finding} | {sum(one.found.values())} |" in text
+        assert one.because.replace("|", "\\|") in text
