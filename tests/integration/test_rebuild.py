@@ -10,7 +10,7 @@ import pytest
 import toy_packages
 from engines import engine_or_skip
 
-from qualify import build, cibuildwheel
+from qualify import build, cibuildwheel, repair
 from qualify.build import PACKAGES
 from qualify.engine import Engine
 from qualify.images import Declaration
@@ -109,3 +109,33 @@ def test_what_does_not_leak_is_the_same(
     found = rebuilt(stages, maker, declared, tmp_path, GOOD)
     assert found.differences == () and found.sha256 == found.again
     assert not list((tmp_path / "cache/build").rglob("*.cpp")), "what was built from is removed"
+
+
+REPAIR = """
+import os, sys, zipfile
+from pathlib import Path
+from auditwheel.main import main
+sys.argv[1:1] = ["repair"]
+assert not main()
+(wheel,) = Path(sys.argv[sys.argv.index("-w") + 1]).glob("*.whl")
+with zipfile.ZipFile(wheel, "a") as archive:
+    archive.comment = f"{os.umask(0)} {os.environ.get('TZ')}".encode()
+"""
+
+
+def test_what_leaks_into_the_bytes_in_the_repair_is_found(
+    stages: Stages,
+    maker: Engine,
+    declared: Declaration,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Built alike, and repaired by something that writes down where it ran."""
+    usual = repair.repair_words
+
+    def leaking(folder: str) -> list[str]:
+        return ["-c", REPAIR, *usual(folder)[3:]]
+
+    monkeypatch.setattr(repair, "repair_words", leaking)
+    found = rebuilt(stages, maker, declared, tmp_path, GOOD)
+    assert found.sha256 != found.again
