@@ -28,6 +28,9 @@ of 32 or of 64 bits (APPNOTE 4.3.9)."""
 STORED, DEFLATED = 0, 8
 ENCRYPTED, LATER, UTF8 = 1 << 0, 1 << 3, 1 << 11
 ZIP64_EXTRA = 1
+LONGEST_NAME = 4096
+"""Bytes of a path that a system opens (PATH_MAX of Linux)."""
+SHOWN = 100
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -135,6 +138,10 @@ def read(file: BinaryIO, limits: Limits) -> Archive:
             raise _Broken("zip-bomb", directory, f"a directory of {length} bytes")
         shift = directory - offset
         for member in _entries(_at(file, directory, length), directory, shift, limits, count):
+            if len(member.raw) > LONGEST_NAME:
+                got = f"{len(member.raw)} bytes"
+                flaws.append(Flaw("zip-name-long", member.name[:SHOWN], member.entry, got))
+                continue
             local = _header(file, member, directory)
             header = local if isinstance(local, Header) else None
             if isinstance(local, Flaw):
@@ -278,7 +285,9 @@ def _header(file: BinaryIO, member: Member, directory: int) -> Header | Flaw:
     except _Broken as broken:
         return msgspec.structs.replace(broken.flaw, member=member.name)
     begin = member.offset + LOCAL_SIZE + named + extra
-    return Header(tail[:named], flags, method, crc, packed, size, begin)
+    # Any number of members may share one header: the same name is not kept again, nor a long one.
+    name = member.raw if tail[:named] == member.raw else tail[: min(named, LONGEST_NAME)]
+    return Header(name, flags, method, crc, packed, size, begin)
 
 
 def unpack(

@@ -37,8 +37,8 @@ def read(data: Bytes, folders: tuple[str, ...]) -> DebugInformation | None:
         sections = list(_sections(Reader(data)))
     except Damaged:
         return None
-    if not sections:
-        return None
+    if not any(name.endswith(b"debug_info") for name, *_ in sections):
+        return None  # assemblers leave tables of places alone
     folder = ""
     for name, flags, offset, size in sections:
         if not folder and name.lstrip(b".").removeprefix(b"z") in WITH_STRINGS:

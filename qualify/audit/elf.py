@@ -17,6 +17,10 @@ import msgspec
 
 MAGIC = b"\x7fELF"
 MOST_SYMBOLS = 1 << 22
+MOST_HEADERS = 1 << 10
+"""Program headers; the kernel takes 64 KiB of them."""
+MOST_NOTE_BYTES = 1 << 16
+"""That are read of a segment with notes."""
 MACHINES = {3: "i686", 21: "ppc64", 22: "s390x", 40: "armv7l", 62: "x86_64", 183: "aarch64"}
 MACHINES |= {243: "riscv64", 258: "loongarch64"}
 """Those of hosts. Code for another, an accelerator or a virtual machine, is data to a loader."""
@@ -163,6 +167,9 @@ def read(data: Bytes) -> Elf:
         name = "ppc64le"
     entries: list[tuple[int, int]] = []
     dynamic = 0
+    for once in (DYNAMIC, INTERP, PROPERTY):  # a loader takes one of several, and not each the same
+        if len(several := [segment for segment in segments if segment.kind == once]) > 1:
+            raise Damaged(several[1].header, f"a second segment of type {once:#x}")
     for segment in segments:
         if kind in (PROGRAM, SHARED) and name and segment.kind in (LOAD, DYNAMIC, INTERP):
             reader.require(segment.offset, segment.size)
@@ -212,6 +219,8 @@ def read(data: Bytes) -> Elf:
 def _segments(reader: Reader, table: int, entry_size: int, count: int) -> Iterator[Segment]:
     if count and entry_size < (56 if reader.wide else 32):
         raise Damaged(54 if reader.wide else 42, f"program headers of {entry_size} bytes")
+    if count > MOST_HEADERS:
+        raise Damaged(56 if reader.wide else 44, f"{count} program headers")
     for number in range(count):
         at = table + number * entry_size
         if reader.wide:
@@ -234,6 +243,8 @@ class _Tables:
         self.strings = b""
         if strings is not None and length:
             self.strings = reader.slice(self.place(strings), length)
+        # Names may share bytes, as linkers have it where one is another's end, but not all of them.
+        self.left = 4 * len(self.strings) + (1 << 20)
 
     def value(self, tag: int) -> int | None:
         return next((value for kind, value in self.entries if kind == tag), None)
@@ -245,7 +256,13 @@ class _Tables:
         end = self.strings.find(b"\0", at)
         if at > len(self.strings) or end < 0:
             raise Damaged(0, f"a name at {at}, outside the string table")
+        self.spend(end - at)
         return self.strings[at:end].decode("utf-8", "backslashreplace")
+
+    def spend(self, length: int) -> None:
+        self.left -= length
+        if self.left < 0:
+            raise Damaged(0, "names that are many times as long as the string table")
 
     def texts(self, tag: int) -> tuple[str, ...]:
         return tuple(self.text(value) for kind, value in self.entries if kind == tag)
@@ -262,13 +279,17 @@ class _Tables:
         undefined: list[Undefined] = []
         defined: set[bytes] = set()
         weak: set[bytes] = set()
-        strings = self.strings
+        strings, used = self.strings, 0
         for index, ((at, info, section, _), (version,)) in enumerate(self._rows()):
             binding = info >> 4
             if not at or not binding:
                 continue
             if section:  # most of a library's, so without a call
-                name = strings[at : strings.find(b"\0", at)]
+                end = strings.find(b"\0", at)
+                used += end - at
+                if used > self.left:
+                    self.spend(used)
+                name = strings[at:end]
                 defined.add(name)
                 if binding != GLOBAL:
                     weak.add(name)
@@ -276,6 +297,7 @@ class _Tables:
                 wanted = versions.get(version & 0x7FFF)
                 of = wanted.version if wanted else ""
                 undefined.append(Undefined(self.text(at), of, binding == WEAK, index))
+        self.spend(used)
         return tuple(undefined), frozenset(defined), frozenset(weak)
 
     def addresses(self, prefix: bytes) -> tuple[int, ...]:
@@ -374,7 +396,7 @@ def _isa(reader: Reader, segments: tuple[Segment, ...]) -> int:
     for segment in segments:
         if segment.kind != PROPERTY:
             continue
-        data = reader.slice(segment.offset, segment.size)
+        data = reader.slice(segment.offset, min(segment.size, MOST_NOTE_BYTES))
         at = 16  # after the sizes, the type and the name "GNU"
         while at + 8 <= len(data):
             kind, length = struct.unpack_from(reader.order + "II", data, at)
@@ -389,7 +411,7 @@ def _build_id(reader: Reader, segments: tuple[Segment, ...]) -> str:
     for segment in segments:
         if segment.kind != NOTE:
             continue
-        data = reader.slice(segment.offset, segment.size)
+        data = reader.slice(segment.offset, min(segment.size, MOST_NOTE_BYTES))
         at = 0
         while at + 12 <= len(data):
             named, length, kind = struct.unpack_from(reader.order + "III", data, at)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import msgspec
+
+MOST = 1 << 20
+"""Characters of fields, or of entry points."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -30,10 +34,14 @@ class Fields(msgspec.Struct, frozen=True):
 
 
 def read(text: str) -> Fields:
-    """`Name: value` lines up to the first empty one, continuation lines joined."""
+    """`Name: value` lines up to the first empty one, continuation lines joined.
+
+    The first `MOST` characters: what has more of them is no file of a wheel, and is malformed.
+    """
     fields: list[tuple[int, str, list[str]]] = []
     malformed: list[tuple[int, str]] = []
-    for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+    for number, line in enumerate(io.StringIO(text[:MOST], newline=None), 1):
+        line = line.removesuffix("\n")
         if not line:
             break
         name, colon, value = line.partition(":")
@@ -43,6 +51,9 @@ def read(text: str) -> Fields:
             fields.append((number, name.lower(), [value.strip()]))
         else:
             malformed.append((number, line[:200]))
+    else:
+        if len(text) > MOST:
+            malformed.append((len(fields) + 1, f"fields of more than {MOST} characters"))
     joined = (Field(number, name, "\n".join(lines)) for number, name, lines in fields)
     return Fields(tuple(joined), tuple(malformed))
 
@@ -59,14 +70,14 @@ class EntryPoints(msgspec.Struct, frozen=True):
     malformed: tuple[tuple[int, str], ...]
 
 
-_OBJECT = re.compile(r"([\w.]+)\s*(?::\s*[\w.]+)?\s*(?:\[.*\])?")
+_OBJECT = re.compile(r"([\w.]+)(?:\s*:\s*[\w.]+)?(?:\s*\[.*\])?")
 
 
 def read_entry_points(text: str) -> EntryPoints:
     points: list[EntryPoint] = []
     malformed: list[tuple[int, str]] = []
     group = ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(io.StringIO(text[:MOST], newline=None), 1):
         line = line.strip()
         if not line or line[0] in "#;":
             continue
@@ -78,4 +89,6 @@ def read_entry_points(text: str) -> EntryPoints:
             points.append(EntryPoint(number, group, name.strip(), point[1]))
         else:
             malformed.append((number, line[:200]))
+    if len(text) > MOST:
+        malformed.append((1, f"more than {MOST} characters"))
     return EntryPoints(tuple(points), tuple(malformed))

@@ -10,7 +10,11 @@ from collections.abc import Iterator
 from qualify.audit import archive
 from qualify.audit.archive import DESCRIPTOR_SIZES, Archive, Header, Member
 from qualify.audit.finding import Finding
+from qualify.audit.prefixes import Paths
 from qualify.audit.wheel import Wheel
+
+LONGEST_PART = 255
+"""Bytes of a file's or folder's name (NAME_MAX of Linux)."""
 
 
 def judge(wheel: Wheel) -> Iterator[Finding]:
@@ -53,6 +57,8 @@ def _name(member: Member) -> Iterator[tuple[str, str]]:
         yield "zip-name-parent", got
     elif "" in parts or "." in parts:
         yield "zip-name-empty-part", got
+    elif any(len(part.encode("utf-8", "replace")) > LONGEST_PART for part in parts):
+        yield "zip-name-long", f"a part of more than {LONGEST_PART} bytes"
     if re.search(r"[\x00-\x1f\x7f]", name):
         yield "zip-name-control", got
 
@@ -108,12 +114,7 @@ def _together(facts: Archive) -> Iterator[tuple[str, Member | None, str]]:
     exact: dict[str, Member] = {}
     normal: dict[str, str] = {}
     folded: dict[str, str] = {}
-    folders = {
-        "/".join(parts[:n])
-        for m in facts.members
-        if (parts := m.name.split("/"))
-        for n in range(1, len(parts))
-    }
+    paths = Paths(member.name for member in facts.members)
     for member in facts.members:
         name = member.name
         if name in exact:
@@ -125,7 +126,7 @@ def _together(facts: Archive) -> Iterator[tuple[str, Member | None, str]]:
             yield "zip-name-unicode", member, f"{name!a} beside {other!a}"
         elif (other := folded.setdefault(form.casefold(), name)) != name:
             yield "zip-name-case", member, f"beside {other}"
-        if not member.is_folder and name in folders:
+        if not member.is_folder and paths.first_in(name):
             yield "zip-file-and-folder", member, "other members lie in it"
 
 

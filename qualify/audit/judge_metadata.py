@@ -17,6 +17,7 @@ from qualify.audit import fields
 from qualify.audit.fields import Fields
 from qualify.audit.finding import Finding
 from qualify.audit.layout import installed_path
+from qualify.audit.prefixes import Paths
 from qualify.audit.wheel import TEXTS, Name, Wheel, file_name
 
 FORMATS = ("1.0", "1.1", "1.2", "2.1", "2.2", "2.3", "2.4", "2.5")
@@ -206,20 +207,18 @@ def _entry_points(wheel: Wheel, text: str) -> Said:
     for line, malformed in found.malformed:
         yield "entry-point-syntax", line, malformed
     seen: set[tuple[str, str]] = set()
-    modules = _modules(wheel)
+    modules = {_stem(installed_path(name)) for name in wheel.files}
+    paths = Paths(installed_path(name) for name in wheel.files)
     for point in found.points:
         if (point.group, point.name) in seen:
             yield "entry-point-twice", point.line, f"{point.group}: {point.name}"
         seen.add((point.group, point.name))
-        if point.module.replace(".", "/") not in modules:
+        module = point.module.replace(".", "/")
+        if module not in modules and not paths.first_in(module):
             yield "entry-point-module", point.line, f"{point.name} = {point.module}"
 
 
-def _modules(wheel: Wheel) -> set[str]:
-    """Every module as a path without suffix, folders being modules too."""
-    found: set[str] = set()
-    for name in wheel.files:
-        parts = installed_path(name).split("/")
-        found.add("/".join([*parts[:-1], parts[-1].partition(".")[0]]))
-        found.update("/".join(parts[:n]) for n in range(1, len(parts)))
-    return found
+def _stem(path: str) -> str:
+    """What a file is imported by, with slashes."""
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}{name.partition('.')[0]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import msgspec
 from qualify.audit import fields
 from qualify.audit.finding import Finding
 from qualify.audit.layout import SITE, place_of
+from qualify.audit.prefixes import Paths
 from qualify.audit.wheel import Wheel, file_name
 
 SCRIPTS = ("console_scripts", "gui_scripts")
@@ -38,12 +38,9 @@ class Owned(msgspec.Struct, frozen=True):
 def judge(wheels: list[Wheel]) -> Iterator[Finding]:
     exact: dict[str, Owned] = {}
     folded: dict[str, Owned] = {}
-    folders: dict[str, Owned] = {}
     modules: dict[str, Owned] = {}
     everything = [owned for wheel in wheels for owned in _owned(wheel)]
-    for owned in everything:
-        for folder in _folders(owned.place):
-            folders.setdefault(folder, owned)
+    paths = [Paths(each.place for each in everything if each.wheel is wheel) for wheel in wheels]
     for owned in everything:
         first = exact.setdefault(owned.place, owned)
         if first.wheel is not owned.wheel:
@@ -55,10 +52,10 @@ def judge(wheels: list[Wheel]) -> Iterator[Finding]:
         near = folded.setdefault(form, owned)
         if near.wheel is not owned.wheel:
             yield owned.at("two-owners-case", f"{owned.told}; {near.wheel.name} has {near.told}")
-        inside = folders.get(owned.place)
-        if inside and inside.wheel is not owned.wheel:
-            got = f"{owned.told} is a folder in {inside.wheel.name}"
-            yield owned.at("two-owners", got)
+        for wheel, inside in zip(wheels, paths, strict=True):
+            if wheel is not owned.wheel and inside.first_in(owned.place):
+                yield owned.at("two-owners", f"{owned.told} is a folder in {wheel.name}")
+                break
         if module := _module(owned.place):
             other = modules.setdefault(module, owned)
             if other.wheel is not owned.wheel and other.place != owned.place:
@@ -79,11 +76,6 @@ def _owned(wheel: Wheel) -> Iterator[Owned]:
     member = wheel.dist_info("entry_points.txt")
     for program, line in {p.name: p.line for p in points if p.group in SCRIPTS}.items():
         yield Owned(wheel, f"bin/{program}", member, line, "")
-
-
-def _folders(place: str) -> Iterator[str]:
-    while place := posixpath.dirname(place):
-        yield place
 
 
 def _module(place: str) -> str:

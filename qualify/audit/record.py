@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
-import io
+import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -25,11 +26,12 @@ class Record(msgspec.Struct, frozen=True):
     """Line and text of what is no row of three fields with a number as the third."""
 
 
-def read(text: str) -> Record:
+def read(text: str, most: int) -> Record:
+    """Of more than `most` rows the first, and the next is malformed."""
     rows: list[Row] = []
     malformed: list[tuple[int, str]] = []
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    while True:
+    lines = csv.reader(_lines(text), strict=True)
+    while len(rows) + len(malformed) < most:
         try:
             fields = next(lines, None)
         except csv.Error as error:
@@ -46,6 +48,13 @@ def read(text: str) -> Record:
         algorithm, _, digest = hashed.partition("=")
         length = int(size) if size and len(size) < 20 else None
         rows.append(Row(lines.line_num, path, algorithm, _hexadecimal(digest), length))
+    malformed.append((lines.line_num + 1, f"more than {most} rows"))
+    return Record(tuple(rows), tuple(malformed))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """As a file gives them that is opened as csv asks, but without a copy of the text."""
+    return (found[0] for found in re.finditer(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text))
 
 
 def _hexadecimal(digest: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,13 @@ from qualify.audit.finding import Finding
 from qualify.audit.policy import Audit, matches
 from qualify.errors import InputError
 
+KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+}
 LONGEST = 2000
 """Characters of what was found that are told."""
 
@@ -42,8 +50,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def audit(path: Path, policy: Audit) -> Report:
-    """A wheel by itself. Raises OSError where the file can't be read; a bad wheel is a value."""
-    facts = wheel.read(path, policy)
+    """A wheel by itself. Raises OSError where the file can't be read, InputError
+    where it is none; a bad wheel is a value."""
+    facts = _read(path, policy)
     found = (*_of_each(facts, policy), *judge_closure.judge([facts], policy))
     return _report(path, facts, found, policy)
 
@@ -66,7 +75,7 @@ def audit_together(
     facts = []
     for path in (*beside, *paths):
         reading(path)
-        facts.append(wheel.read(path, policy))
+        facts.append(_read(path, policy))
     found: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in together.judge(facts, policy):
         found[finding.wheel].append(finding)
@@ -74,6 +83,17 @@ def audit_together(
         _report(path, each, (*_of_each(each, policy), *found[each.name]), policy)
         for path, each in zip(paths, facts[len(beside) :], strict=True)
     ]
+
+
+def _read(path: Path, policy: Audit) -> wheel.Wheel:
+    if not stat.S_ISREG(mode := path.stat().st_mode):
+        raise InputError(
+            f"{path} is not a wheel",
+            expected="a regular file, which can be read at any place",
+            got=KINDS.get(stat.S_IFMT(mode), "something else"),
+            mend="Write what comes through a pipe into a file first",
+        )
+    return wheel.read(path, policy)
 
 
 def _of_each(facts: wheel.Wheel, policy: Audit) -> Iterator[Finding]:

@@ -79,6 +79,8 @@ Name = tuple[str, Version, tuple[int, str] | tuple[()], frozenset[Tag]]
 TEXTS = ("WHEEL", "METADATA", "RECORD", "entry_points.txt")
 FOLDER_TEXTS = tuple(f".dist-info/{name}" for name in TEXTS)
 STRONG = ("sha384", "sha512")
+FEW_ROWS = 10_000
+"""A RECORD that has more, and more than two for each file, is not read to its end."""
 
 
 def read(path: Path, audit: Audit) -> Wheel:
@@ -89,12 +91,13 @@ def read(path: Path, audit: Audit) -> Wheel:
         binaries: dict[str, Binary] = {}
         texts: dict[str, str | None] = {}
         unread: list[Flaw] = []
-        total = 0
+        total = of_texts = 0
         for member in facts.members:
             if member.is_folder or not _is_plain(member):
                 continue
             total += member.size
-            refused = _refused(member, total, audit.limits)
+            of_texts += member.size if member.name.endswith(FOLDER_TEXTS) else 0
+            refused = _refused(member, total, of_texts, audit.limits)
             if refused is None:
                 refused = _take(file, member, audit, contents, binaries, texts)
             if refused is not None:
@@ -115,8 +118,9 @@ def read(path: Path, audit: Audit) -> Wheel:
             record=None,
             digests={},
         )
+        rows = max(FEW_ROWS, 2 * len(files))
         if (text := found.text("RECORD")) is not None:
-            found = msgspec.structs.replace(found, record=record.read(text))
+            found = msgspec.structs.replace(found, record=record.read(text, rows))
         return msgspec.structs.replace(found, digests=_other_digests(file, found))
 
 
@@ -132,14 +136,14 @@ def _is_plain(member: Member) -> bool:
     )
 
 
-def _refused(member: Member, total: int, limits: Limits) -> Flaw | None:
+def _refused(member: Member, total: int, of_texts: int, limits: Limits) -> Flaw | None:
     got = ""
     if total > limits.unpacked_bytes:
         got = f"{total} bytes so far, of at most {limits.unpacked_bytes}"
     elif member.size > limits.ratio_above and member.size > limits.ratio * member.packed:
         got = f"{member.size} bytes from {member.packed}"
-    elif member.name.endswith(FOLDER_TEXTS) and member.size > limits.text_bytes:
-        got = f"{member.size} bytes of text"
+    elif member.name.endswith(FOLDER_TEXTS) and of_texts > limits.text_bytes:
+        got = f"{of_texts} bytes of text so far"
     return Flaw("zip-bomb", member.name, member.entry, got) if got else None
 
 

@@ -178,6 +178,12 @@ DEFECTS = [
     Defect("zip-name-absolute", file_added("C:/small.conf"), case="drive"),
     Defect("zip-name-parent", file_added("small/../../evil.py"), file_added("small/evil.py")),
     Defect("zip-name-backslash", file_added("small\\evil.py"), file_added("small/evil.py")),
+    Defect("zip-name-long", file_added(f"small/{'a' * 256}"), file_added(f"small/{'a' * 255}")),
+    Defect(
+        "zip-name-long",
+        changed(lambda wheel: wheel.again.append((f"small/{'a/' * 2100}b", b""))),
+        case="path",
+    ),
     Defect("zip-name-control", file_added("small/a\x1b[2Jb.py"), file_added("small/ab.py")),
     Defect("zip-name-empty-part", file_added("small//evil.py"), file_added("small/more/evil.py")),
     Defect(

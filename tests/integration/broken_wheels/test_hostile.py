@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -15,9 +17,10 @@ import pytest
 
 from broken_wheels.compiler import ADD, CALLS, calling, library, program, stub
 from broken_wheels.defect import TREE, policy
-from broken_wheels.good import compiled, directory, entry, local, patch, pure
+from broken_wheels.good import Wheel, compiled, directory, entry, local, patch, pure
 from qualify.audit import elf, load_code, relocations, report
 from qualify.audit.finding import kinds
+from qualify.errors import InputError
 
 LIMITS = msgspec.structs.replace(policy().limits, ratio_above=1_000_000_000, text_bytes=64_000_000)
 ROOMY = msgspec.structs.replace(policy(), limits=LIMITS)
@@ -100,10 +103,10 @@ def test_a_huge_stated_size_costs_nothing(whole: bytes, tmp_path: Path) -> None:
 BOUND = """
 import resource, sys
 from pathlib import Path
-from broken_wheels.defect import policy
+from broken_wheels.test_hostile import ROOMY
 from qualify.audit import report
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
-print(*sorted({finding.id for finding in report.audit(Path(sys.argv[1]), policy()).findings}))
+print(*sorted({finding.id for finding in report.audit(Path(sys.argv[1]), ROOMY).findings}))
 """
 
 
@@ -143,6 +146,112 @@ def found_in_little_memory(path: Path) -> list[str]:
     return done.stdout.split()
 
 
+HEADER, PROGRAM_HEADER, BODY = 64, 56, 2_000_000
+
+
+def headed(*segments: tuple[int, int, int]) -> bytes:
+    """The header of a shared object of x86-64, and those of segments: kind, offset and size."""
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    rest = (3, 62, 1, 0, HEADER, 0, 0, HEADER, PROGRAM_HEADER, len(segments), 0, 0, 0)
+    rows = [struct.pack("<IIQQQQQQ", k, 6, o, o, 0, s, s, 8) for k, o, s in segments]
+    return ident + struct.pack("<HHIQQQIHHHHHH", *rest) + b"".join(rows)
+
+
+def over_all(kind: int, count: int, body: bytes) -> bytes:
+    """Each of `count` segments is the whole of what follows the headers."""
+    at = HEADER + PROGRAM_HEADER * count
+    return headed(*[(kind, at, len(body))] * count) + body
+
+
+def sharing_one_name(symbols: int) -> bytes:
+    """A table of symbols, each of which has another end of one name of 400 kB."""
+    name = b"\0" + b"a" * 400_000 + b"\0"
+    dynamic = HEADER + 3 * PROGRAM_HEADER
+    strings = dynamic + 6 * 16
+    table = strings + len(name)
+    hashes = table + 24 * symbols
+    head = headed((1, 0, hashes + 8), (2, dynamic, 96), (elf.STACK, 0, 0))
+    entries = ((5, strings), (10, len(name)), (6, table), (4, hashes), (11, 24), (0, 0))
+    rows = b"".join(struct.pack("<IBBHQQ", 1 + n, 0x12, 0, 1, 0, 0) for n in range(symbols))
+    packed = b"".join(struct.pack("<qQ", *each) for each in entries)
+    return head + packed + name + rows + struct.pack("<II", 1, symbols)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        pytest.param(lambda: sharing_one_name(40_000), ["elf-damaged"], id="names"),
+        pytest.param(
+            lambda: over_all(elf.INTERP, 1000, b"a" * BODY), ["elf-damaged"], id="interpreters"
+        ),
+        pytest.param(lambda: over_all(elf.NOTE, 1000, bytes(BODY)), [], id="notes"),
+        pytest.param(
+            lambda: over_all(elf.DYNAMIC, 500, b"\1" * BODY), ["elf-damaged"], id="dynamic"
+        ),
+        pytest.param(
+            lambda: over_all(elf.LOAD, 60_000, bytes(BODY)), ["elf-damaged"], id="headers"
+        ),
+    ],
+)
+def test_a_binary_that_asks_for_much_gets_little(
+    tmp_path: Path, make: Callable[[], bytes], expected: list[str]
+) -> None:
+    """Each took gigabytes, or hours."""
+    assert found_in_little_memory(compiled(make()).write(tmp_path)) == expected
+
+
+def deep(names: int) -> Wheel:
+    wheel = pure()
+    for number in range(names):
+        wheel.entries[f"small/{number}/" + "a/" * 2000 + "b.py"] = b""
+    return wheel
+
+
+def many_folders() -> Wheel:
+    wheel = pure()
+    for number in range(8):
+        wheel.entries[f"other{number}-1.dist-info/METADATA"] = b"a" * 60_000_000
+    return wheel
+
+
+def with_text(name: str, text: str) -> Wheel:
+    wheel = pure()
+    wheel.set(name, text)
+    return wheel
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        pytest.param(lambda: deep(300), set[str](), id="names"),
+        pytest.param(many_folders, {"zip-bomb"}, id="dist-infos"),
+        pytest.param(
+            lambda: with_text("METADATA", "a:\n" * 10_000_000), {"metadata-field"}, id="fields"
+        ),
+        pytest.param(
+            lambda: with_text("RECORD", "a,,\n" * 7_000_000), {"record-syntax"}, id="rows"
+        ),
+    ],
+)
+def test_texts_and_names_that_ask_for_much_get_little(
+    tmp_path: Path, make: Callable[[], Wheel], expected: set[str]
+) -> None:
+    found = found_in_little_memory(make().write(tmp_path))
+    assert expected <= set(found)
+
+
+@pytest.mark.timeout(120)
+def test_a_pipe_is_told(tmp_path: Path) -> None:
+    path = tmp_path / pure().name
+    os.mkfifo(path)
+    words = [sys.executable, "-m", "qualify", "audit", str(path)]
+    done = subprocess.run(words, cwd=TREE, capture_output=True, text=True, timeout=100)
+    assert done.returncode == InputError.exit_status and "expected a regular file" in done.stderr
+    assert "got a pipe" in done.stderr
+
+
 LONG = 400_000
 
 
@@ -155,6 +264,7 @@ LONG = 400_000
         ("METADATA", "Requires-Python: " + ">=3," * LONG),
         ("WHEEL", "Tag: " + ".".join("abcdefgh" * 400) + "-" + ".".join("ab" * 400) + "-c"),
         ("entry_points.txt", "[a]\nb" + " " * LONG + "c\n"),
+        ("entry_points.txt", "[a]\nb = c" + " " * LONG + "d\n"),
         ("RECORD", '"' + "a" * LONG),
     ],
     ids=lambda value: value if len(value) < 20 else "",
