@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from qualify import console, pipeline, survey, survey_words
 from qualify.audit import baseline, report, words
@@ -19,7 +20,7 @@ from qualify.progress import Teller
 
 
 def _explain(id: str | None) -> None:
-    if id:
+    if id is not None:
         sys.stdout.write(words.explain(id))
         raise typer.Exit
 
@@ -68,6 +69,8 @@ def audit(
 
     Exit status 1 for findings, 2 for a file that is not there.
     """
+    if as_json and as_sarif:
+        raise InputError("--json and --sarif", expected="one of them", got="both")
     policy = baseline.read(tree)
     named = list(files or [])
     if (together or beside) and not named:
@@ -80,8 +83,7 @@ def audit(
     with host_errors("cannot read a wheel"):
         if write_baseline:
             ours = named or pipeline.built(tree.resolve(), console.stages(tree), python, room)
-            _print_added(baseline.extend(tree, policy, ours))
-            raise typer.Exit
+            console.leave(baseline.extend(tree, policy, ours), _added, True, as_json)
         if not named:
             reports = pipeline.audit(tree.resolve(), console.stages(tree), python, room)
         elif together or beside:
@@ -160,8 +162,6 @@ def _passing() -> Iterator[Callable[[Path], None]]:
     tell("")
 
 
-def _print_added(added: dict[str, tuple[str, ...]]) -> None:
-    for member, symbols in added.items():
-        out.print(f"{member}: added {', '.join(symbols)}", markup=False)
-    if not added:
-        out.print("nothing to add: matrix/exports.toml has every symbol")
+def _added(added: dict[str, tuple[str, ...]]) -> Text:
+    lines = [f"{member}: added {', '.join(symbols)}" for member, symbols in added.items()]
+    return Text("\n".join(lines) or "nothing to add: matrix/exports.toml has every symbol")

@@ -114,7 +114,7 @@ def _report(path: Path, facts: wheel.Wheel, found: Iterable[Finding], policy: Au
         else:
             findings.append(finding)
     return Report(
-        path=str(path),
+        path=wheel.told(str(path)),
         members=len(facts.archive.members),
         binaries=len(facts.binaries),
         findings=tuple(findings),

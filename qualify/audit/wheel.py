@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import mmap
+import os
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -107,7 +108,7 @@ def read(path: Path, audit: Audit) -> Wheel:
         files = tuple(dict.fromkeys(m.name for m in facts.members if not m.is_folder))
         tops = {name.partition("/")[0] for name in files if "/" in name}
         found = Wheel(
-            name=path.name,
+            name=told(path.name),
             files=files,
             dist_infos=tuple(sorted(top for top in tops if top.endswith(".dist-info"))),
             archive=facts,
@@ -223,6 +224,11 @@ def _other_digests(file: BinaryIO, wheel: Wheel) -> dict[tuple[str, str], str]:
 
 class _Nowhere:
     def write(self, data: bytes) -> None: ...
+
+
+def told(path: str) -> str:
+    """A path as text that can be written; bytes of it that are no UTF-8 stay visible."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def file_name(wheel: Wheel) -> Name | None:

@@ -80,7 +80,8 @@ def visible(text: str) -> str:
 
 def sarif(reports: list[Report]) -> dict[str, Any]:
     """One run over all wheels. Members are logical locations: they are no files of the tree."""
-    used = sorted({f.id for report in reports for f in report.findings})
+    found = (f for report in reports for f in (*report.findings, *_excused(report)))
+    used = sorted({finding.id for finding in found})
     rules = [
         {
             "id": id,
@@ -96,9 +97,18 @@ def sarif(reports: list[Report]) -> dict[str, Any]:
         for report in reports
         for finding in report.findings
     ]
+    for report in reports:
+        for excused in report.accepted:
+            result = _result(report, excused.finding, used.index(excused.finding.id))
+            reason = {"kind": "external", "justification": excused.reason}
+            results.append({**result, "suppressions": [reason]})
     driver = {"name": "qualify audit", "version": __version__, "rules": rules}
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
     return {"version": SARIF, "$schema": SCHEMA, "runs": [run]}
+
+
+def _excused(report: Report) -> Iterator[Finding]:
+    return (excused.finding for excused in report.accepted)
 
 
 def _result(report: Report, finding: Finding, rule: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -87,6 +88,21 @@ def test_explain() -> None:
     assert kinds()["execstack"].mend in done.stdout
     unknown = audit("--explain", "nothing")
     assert unknown.status == 11 and "execstack" in unknown.stderr
+    assert audit("--explain", "").status == 11  # an empty variable of a script
+
+
+def test_one_form_at_a_time(good: Path) -> None:
+    done = audit("--json", "--sarif", good)
+    assert done.status == 11 and "expected one of them, got both" in done.stderr
+
+
+def test_a_name_that_is_no_text(good: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(good.parent) + b"/bad\xff-1.0-py3-none-any.whl"))
+    good.rename(path)
+    for form in ("--json", "--sarif"):
+        done = audit(form, path)
+        assert done.status == 1, done
+        assert "bad\\\\xff" in done.stdout or "bad%5Cxff" in done.stdout
 
 
 @pytest.fixture

@@ -110,3 +110,12 @@ def test_sarif_names_each_rule_once() -> None:
     location = run["results"][0]["locations"][0]
     assert location["physicalLocation"]["artifactLocation"]["uri"] == "dist/a%20b.whl"
     assert location["logicalLocations"][0]["fullyQualifiedName"] == "a b.whl/small/a.so"
+
+
+def test_what_is_accepted_is_a_suppressed_result() -> None:
+    log = words.sarif([made(found("build-path"), accepted=(Excused(found("execstack"), "old"),))])
+    (run,) = log["runs"]
+    first, second = run["results"]
+    assert "suppressions" not in first and second["ruleId"] == "execstack"
+    assert second["suppressions"] == [{"kind": "external", "justification": "old"}]
+    assert run["tool"]["driver"]["rules"][second["ruleIndex"]]["id"] == "execstack"
