@@ -284,24 +284,33 @@ def _stopping() -> Iterator[None]:
     yield
 
 
+def _tell_programs(error: str, status: int) -> None:
+    """As JSON, where that was asked for. A full disk takes not even this."""
+    if "--json" not in sys.argv:
+        return
+    try:
+        console.print_json({"error": error, "status": status})
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered goes
+
+
 def main() -> None:
     """The program `qualify`."""
     try:
         with _stopping(), host_errors("cannot go on"):
             app()
     except QualifyError as error:
-        if "--json" in sys.argv:
-            console.print_json({"error": str(error), "status": error.exit_status})
+        _tell_programs(str(error), error.exit_status)
         err.print(f"error: {error}", markup=False)
         sys.exit(error.exit_status)
     except SystemExit as left:
-        if left.code == WRONG_USE and "--json" in sys.argv:
+        if left.code == WRONG_USE:
             said = "the command line is wrong; standard error says how"
-            console.print_json({"error": said, "status": WRONG_USE})
+            _tell_programs(said, WRONG_USE)
         raise
     except Exception as error:
-        if "--json" in sys.argv:
-            console.print_json({"error": repr(error), "status": FAULT_OF_OURS})
+        _tell_programs(repr(error), FAULT_OF_OURS)
         err.print_exception()
         err.print("error: a fault of qualify itself: please report it with the lines above")
         sys.exit(FAULT_OF_OURS)

@@ -75,6 +75,7 @@ def leave(report: _T, shown: Callable[[_T], RenderableType], good: bool, as_json
 
 def print_json(value: object) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+    sys.stdout.flush()  # a full disk is told here, and not when nobody listens any more
 
 
 def today() -> datetime.date:

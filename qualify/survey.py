@@ -22,7 +22,8 @@ from typing import Annotated
 
 import msgspec
 from packaging.tags import Tag
-from packaging.utils import parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion
 
 from qualify import owner, process
 from qualify.audit import report
@@ -44,6 +45,12 @@ class Listed(Strict, frozen=True, kw_only=True):
     file: Text
     sha256: Annotated[str, whole("[0-9a-f]{64}")]
     ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            parse_wheel_filename(self.file)
+        except (InvalidWheelFilename, InvalidVersion) as error:
+            raise ValueError(f"expected the name of a wheel, got {self.file}") from error
 
 
 class Explained(Strict, frozen=True, kw_only=True):

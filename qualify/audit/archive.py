@@ -12,7 +12,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator
-from typing import BinaryIO, Protocol, cast
+from typing import Annotated, BinaryIO, Protocol, cast
 
 import msgspec
 from zlib_ng import zlib_ng
@@ -33,15 +33,18 @@ LONGEST_NAME = 4096
 SHOWN = 100
 
 
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is read of one wheel. Past it there is a finding, and the rest stays unread."""
 
-    members: int
-    unpacked_bytes: int
-    ratio: int
+    members: Count
+    unpacked_bytes: Count
+    ratio: Count
     """Of unpacked to packed bytes of a member over `ratio_above` bytes."""
-    ratio_above: int
-    text_bytes: int
+    ratio_above: Count
+    text_bytes: Count
     """Of a file of the dist-info folder, and of the archive's directory."""
 
 

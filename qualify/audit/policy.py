@@ -5,11 +5,14 @@ from __future__ import annotations
 import fnmatch
 import functools
 import re
+from typing import Annotated
 
 import msgspec
 
 from qualify.audit.archive import Limits
-from qualify.audit.finding import Level
+from qualify.audit.finding import Level, kinds
+
+Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,7 +27,7 @@ class Promise(_Strict, frozen=True, kw_only=True):
     What its libraries export is in matrix/exports.toml, every symbol.
     """
 
-    name: str
+    name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$(?!\n)")]
     largest_bytes: int
     content: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
@@ -40,17 +43,21 @@ What was released stays: it is a promise."""
 class Accepted(_Strict, frozen=True, kw_only=True):
     """A finding that is true and stays, with the reason. All but the reason are patterns."""
 
-    finding: str
-    wheel: str
-    member: str = "*"
-    reason: str
+    finding: Text
+    wheel: Text
+    member: Text = "*"
+    reason: Text
+
+    def __post_init__(self) -> None:
+        if not any(matches(id, (self.finding,)) for id in kinds()):
+            raise ValueError(f"expected a pattern of ids of findings, got {self.finding}")
 
 
 class Audit(_Strict, frozen=True, kw_only=True):
     limits: Limits
     denies: tuple[Level, ...]
     """Levels of findings with which the pipeline does not qualify wheels."""
-    pythons: tuple[str, ...]
+    pythons: tuple[Annotated[str, msgspec.Meta(pattern=r"^3\.[0-9]+$(?!\n)")], ...]
     """Those in which a set of wheels is looked at."""
     build_folders: tuple[str, ...]
     host_libraries: tuple[str, ...]

@@ -7,6 +7,7 @@ neither. Tables are gone through as columns, because torch has a million rows.
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from itertools import compress
 
 import msgspec
@@ -119,10 +120,24 @@ def _text(table: _Table, facts: Elf, reader: Reader) -> int | None:
     near = [(start, end) for start, end in fixed if start <= high and low < end]
     if not near or facts.kind == PROGRAM:
         return None
+    merged = _merged(near)
+    starts = [start for start, _ in merged]
     for number, place in enumerate(places):
-        if any(start <= place < end for start, end in near) and not _is_nothing(table, number):
+        at = bisect_right(starts, place) - 1
+        if at >= 0 and place < merged[at][1] and not _is_nothing(table, number):
             return table.at + number * table.width * (8 if reader.wide else 4)
     return None
+
+
+def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """In order, and none in another's way."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
 
 
 def _is_nothing(table: _Table, number: int) -> bool:

@@ -125,7 +125,7 @@ def _report(path: Path, facts: wheel.Wheel, found: Iterable[Finding], policy: Au
 def _reason(finding: Finding, policy: Audit) -> str:
     for one in policy.accepted:
         if (
-            one.finding == finding.id
+            matches(finding.id, (one.finding,))
             and matches(finding.wheel, (one.wheel,))
             and matches(finding.member, (one.member,))
         ):

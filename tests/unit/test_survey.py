@@ -81,6 +81,7 @@ REASON = '[[explained]]\nfinding = "execstack"\nbecause = "a"\nfound = { "b" = 1
         (WHEEL + REASON.replace("execstack", "nothing"), "got nothing"),
         (WHEEL + WHEEL, "each one once"),
         (WHEEL.replace("00", "0"), "sha256"),
+        (WHEEL.replace("-py3", ""), "the name of a wheel"),
         ("wheels = []", "wheels"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -89,6 +90,14 @@ def test_explain() -> None:
     unknown = audit("--explain", "nothing")
     assert unknown.status == 11 and "execstack" in unknown.stderr
     assert audit("--explain", "").status == 11  # an empty variable of a script
+
+
+@pytest.mark.parametrize("form", ["--json", "--sarif", "--together"])
+def test_a_full_disk_is_no_finding(good: Path, form: str) -> None:
+    words = f"{sys.executable} -m qualify audit --tree {TREE} {form} {shlex.quote(str(good))}"
+    done = run(["sh", "-c", f"{words} > /dev/full"], cwd=TREE, timeout=120)
+    assert done.status == 12 and "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_one_form_at_a_time(good: Path) -> None:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from audit.facts import AUDIT
+from qualify.audit.archive import Limits
 from qualify.audit.policy import Accepted, Promise, matches
 
 
@@ -36,9 +37,17 @@ def test_a_promise_by_its_normalized_name() -> None:
     ("type", "text"),
     [
         (Promise, 'name = "a"\nlargest_bytes = 1\nlargest = 2\n'),
-        (Accepted, 'finding = "a"\nwheel = "b"\n'),  # without a reason
+        (Promise, 'name = "Small_One"\nlargest_bytes = 1\n'),
+        (Accepted, 'finding = "execstack"\nwheel = "b"\n'),  # without a reason
+        (Accepted, 'finding = "execstack"\nwheel = "b"\nreason = " "\n'),
+        (Accepted, 'finding = "execstak"\nwheel = "b"\nreason = "c"\n'),
+        (Limits, "members = 0\nunpacked_bytes = 1\nratio = 1\nratio_above = 1\ntext_bytes = 1\n"),
     ],
 )
 def test_slips_are_refused(type: type[object], text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.toml.decode(text, type=type)
+
+
+def test_a_pattern_of_findings_is_accepted() -> None:
+    assert Accepted(finding="metadata-*", wheel="*", reason="a toy")

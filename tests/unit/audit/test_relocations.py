@@ -93,3 +93,15 @@ def test_a_count_of_relative_rows_that_is_too_large_hides_no_text_relocation() -
 
 def test_an_object_file_has_none() -> None:
     assert read(put(library(ADD), 16, "<H", elf.RELOCATABLE)) == relocations.NONE
+
+
+@pytest.mark.parametrize(
+    ("ranges", "merged"),
+    [
+        ([], []),
+        ([(4, 6), (1, 3)], [(1, 3), (4, 6)]),
+        ([(1, 5), (2, 3), (4, 9), (9, 10)], [(1, 10)]),
+    ],
+)
+def test_ranges_are_merged(ranges: list[tuple[int, int]], merged: list[tuple[int, int]]) -> None:
+    assert relocations._merged(ranges) == merged
