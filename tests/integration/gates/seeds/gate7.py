@@ -22,6 +22,7 @@ FILES = "gate7_release.test_files"
 LOADING = "gate7_release.test_loading"
 BROKEN = "gate7_release.test_broken"
 PROGRAMS = "gate7_release.test_programs"
+TORCH = "gate7_release.test_torch"
 
 
 def other_symbol(original: Any, distribution: metadata.Distribution) -> Any:
@@ -172,6 +173,7 @@ SEEDS: dict[str, Seed] = {
     "gate7.install.maps": second_copy("libemurt.so"),
     "gate7.install.loaded_bytes": rebuilt,
     "gate7.install.one_copy": second_copy("libother-0a1b2c3d.so.2"),
+    "gate7.install.other_torch": wrap(f"{TORCH}.run_python", no_environment),
     "gate7.install.decoys": in_child("import ctypes\nctypes.CDLL('libemurt.so')"),
     "gate7.install.decoy_packages": in_child(
         "import os, sys\nsys.path[:] = [p for p in sys.path if p != os.environ.get('PYTHONPATH')]"
