@@ -20,6 +20,11 @@ def _autoload() -> None:
 # Below, since importing torch may call `_autoload` while this module is still being imported.
 import torch  # noqa: E402
 
-# Where torch is still being imported it calls the entry point itself when it is complete.
 if hasattr(torch, "compile"):
     _autoload()
+elif not getattr(torch.__spec__, "_initializing", False):
+    raise ImportError(
+        f"{torch!r} is not PyTorch, and is found before it. Take it out of PYTHONPATH or of the "
+        "folder that Python is started in"
+    )
+# Where torch is still being imported it calls the entry point itself when it is complete.

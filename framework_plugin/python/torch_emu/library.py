@@ -1,7 +1,8 @@
 """libtorch_emu in this process: its C interface as typed functions.
 
-`load()` checks the torch stamp, loads the runtime, then the library, and hands it the runtime's
-path. It is called once, from the registration; the outcome is kept either way.
+`load()` checks the torch stamp and torch's own libraries, loads the runtime, then the library, and
+hands it the runtime's path. It is called once, from the registration; the outcome is kept either
+way.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint64
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch_emu.stamp import PluginError, library_for, reinstall
+from torch_emu.stamp import PluginError, Torch, library_for, reinstall
+from torch_emu.torch_libraries import require_own
 
 FALLBACKS = ("error", "warn", "allow")
 DEFAULT_FALLBACK = "warn"
@@ -65,14 +67,15 @@ class Library:
             raise RuntimeError(self.text("last_error"))
 
 
-def load(torch_version: str) -> Library:
+def load(torch: Torch) -> Library:
     """Load everything that is needed; PluginError or the runtime's own error says what is wrong."""
     fallback = os.environ.get("TORCH_EMU_FALLBACK", DEFAULT_FALLBACK)
     if fallback not in FALLBACKS:
         raise PluginError(
             f"TORCH_EMU_FALLBACK: expected error, warn or allow, got `{fallback}`; set one of them"
         )
-    path = library_for(torch_version)
+    path = library_for(torch)
+    require_own(torch.folder)
     runtime_path, driver_path = _load_runtime()
     _require_whole(path)
     try:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from torch_emu import library as files
 from torch_emu.library import Library
+from torch_emu.stamp import Torch
 
 _library: Library | None = None
 _reason: BaseException | None = None
 
 
-def load(torch_version: str) -> Library | None:
+def load(torch: Torch) -> Library | None:
     """Load it for this torch, once; what stops it is kept and never raised here."""
     global _library, _reason
     try:
-        _library = files.load(torch_version)
+        _library = files.load(torch)
     except Exception as error:
         _reason = error
     return _library

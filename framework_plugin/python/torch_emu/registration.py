@@ -11,12 +11,14 @@ import contextlib
 import os
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils import backend_registration
 
 from torch_emu import device_module, loading, module_conversion, printing
+from torch_emu.stamp import Torch
 
 NAME = "emu"
 
@@ -31,7 +33,7 @@ def register() -> None:
         return
     _registered = True
     backend_registration.rename_privateuse1_backend(NAME)
-    library = loading.load(str(torch.__version__))
+    library = loading.load(Torch(str(torch.__version__), Path(torch.__file__).parent))
     if library is None:
         _refuse_operators()
     torch._register_device_module(NAME, device_module)  # type: ignore[no-untyped-call]

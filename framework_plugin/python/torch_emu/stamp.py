@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -21,6 +22,14 @@ _MARK = b"EMU-TORCH-STAMP "
 
 class PluginError(RuntimeError):
     """Why the device cannot be used, and what to do."""
+
+
+@dataclass(frozen=True)
+class Torch:
+    """What was imported as torch."""
+
+    version: str
+    folder: Path
 
 
 @dataclass(frozen=True)
@@ -42,16 +51,16 @@ def available(libraries: Path = LIBRARIES) -> list[str]:
     return sorted(p.parent.name[5:] for p in libraries.glob(f"torch*/{NAME}"))
 
 
-def library_for(torch_version: str, libraries: Path = LIBRARIES) -> Path:
+def library_for(torch: Torch, libraries: Path = LIBRARIES) -> Path:
     """The library for this torch, its stamps checked; PluginError says what is wrong."""
-    wanted = minor(torch_version)
+    wanted = minor(torch.version)
     built = available(libraries)
     if not built:
         raise PluginError(
             f"torch-emu has no library in {libraries}: the installation is damaged. {reinstall()}"
         )
     if wanted not in built:
-        raise _other_torch(", ".join(built), torch_version)
+        raise _other_torch(", ".join(built), torch)
     path = libraries / f"torch{wanted}" / NAME
     stamp = in_library(path)
     if stamp != beside(path):
@@ -60,7 +69,7 @@ def library_for(torch_version: str, libraries: Path = LIBRARIES) -> Path:
             f"the installation is damaged. {reinstall()}"
         )
     if minor(stamp.torch) != wanted:
-        raise _other_torch(minor(stamp.torch), torch_version)
+        raise _other_torch(minor(stamp.torch), torch)
     return path
 
 
@@ -98,11 +107,21 @@ def _parse(data: bytes, where: Path) -> Stamp:
         ) from error
 
 
-def _other_torch(built: str, torch_version: str) -> PluginError:
+def _other_torch(built: str, torch: Torch) -> PluginError:
+    beside = Path(__file__).parents[1] / "torch"
+    if beside.is_dir() and not beside.samefile(torch.folder):
+        mend = (
+            f"it hides the one in {beside}: take its folder out of PYTHONPATH, which is "
+            f"{os.environ.get('PYTHONPATH')!r}"
+        )
+    else:
+        mend = (
+            f'run `{sys.executable} -m pip install "torch=={built.rpartition(", ")[2]}.*"`, '
+            f"or install the torch-emu for torch {minor(torch.version)}"
+        )
     return PluginError(
-        f"torch-emu was built for torch {built} and this is torch {torch_version}; run "
-        f'`{sys.executable} -m pip install "torch=={built.rpartition(", ")[2]}.*"`, '
-        f"or install the torch-emu for torch {minor(torch_version)}"
+        f"torch-emu was built for torch {built} and this is torch {torch.version} in "
+        f"{torch.folder}; {mend}"
     )
 
 

@@ -23,6 +23,8 @@ from emu_runtime import versions, whole
 from emu_runtime.diagnosis import Figures, Finding, Step
 
 PACKAGES = ("emu-driver-shim", "emu-runtime")
+USERS = ("torch-emu", "torch")
+"""What may be installed beside them, to use them."""
 
 
 def packages() -> Figures:
@@ -70,9 +72,13 @@ def files() -> Figures:
 def strangers() -> Figures:
     """What is used is what is installed: no package that was found first, no library of our names
     that LD_PRELOAD or somebody else brought into this process."""
-    for name in PACKAGES:
+    for name in (*PACKAGES, *USERS):
         module = name.replace("-", "_")
-        installed = Path(str(importlib.metadata.distribution(name).locate_file(module))).resolve()
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        installed = Path(str(distribution.locate_file(module))).resolve()
         spec = importlib.util.find_spec(module)
         used = Path(spec.origin).resolve().parent if spec and spec.origin else None
         if used != installed and installed.is_dir():

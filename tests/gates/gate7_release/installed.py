@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -48,13 +49,19 @@ def mirror(target: Path, leave_out: tuple[str, ...] = ()) -> Path:
     return target
 
 
-def unlink_into_copy(folder: Path) -> None:
-    """Turn a linked folder of a mirror into a real one whose entries are links."""
-    real = folder.resolve()
-    folder.unlink()
-    folder.mkdir()
-    for entry in real.iterdir():
-        (folder / entry.name).symlink_to(entry)
+def other_torch(folder: Path, change: Callable[[str], str] = str) -> Path:
+    """Make a torch of its own in `folder`, where there may be a link to it: links to the room's
+    files, but for two by which it is known. `change` is what its version.py goes through."""
+    made = folder / "torch"
+    made.unlink(missing_ok=True)
+    made.mkdir()
+    changes: dict[str, Callable[[str], str]] = {"__init__.py": str, "version.py": change}
+    for entry in (site() / "torch").iterdir():
+        if entry.name in changes:
+            (made / entry.name).write_text(changes[entry.name](entry.read_text()))
+        else:
+            (made / entry.name).symlink_to(entry)
+    return made
 
 
 def run_in(place: Path, code: str, **keywords: object) -> Finished:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -181,9 +182,11 @@ def test_two_environments(tmp_path: Path, releases: Releases) -> None:
 
 @pytest.mark.check("gate7.uninstall.each_order", obligations=["I8"], kind="focused test")
 @pytest.mark.parametrize("by", RESOLVERS)
-@pytest.mark.parametrize("first", DISTRIBUTIONS)
+@pytest.mark.parametrize(
+    "order", ["_".join(order) for order in itertools.permutations(DISTRIBUTIONS)]
+)
 def test_uninstall(
-    by: str, first: str, tmp_path: Path, releases: Releases, detail: Callable[..., None]
+    by: str, order: str, tmp_path: Path, releases: Releases, detail: Callable[..., None]
 ) -> None:
     """After one part is taken out, files of it stay, another is broken, or `import torch` fails."""
     environment = make(tmp_path / "venv")
@@ -191,7 +194,7 @@ def test_uninstall(
     wheels = dict(zip(DISTRIBUTIONS, releases.here.wheels, strict=True))
     confirm = ["--yes"] if by == "pip" else []
     told = []
-    for name in [first, *sorted(set(wheels) - {first})]:
+    for name in order.split("_"):
         done = RESOLVERS[by](environment, "uninstall", *confirm, name)
         assert done.status == 0, done.told
         del wheels[name]

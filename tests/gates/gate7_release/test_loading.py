@@ -22,13 +22,6 @@ USE = """
 import torch
 assert torch.ones(8, device="emu").sum().item() == 8
 """
-MAPS = """
-import json
-with open("/proc/self/maps") as file:
-    paths = sorted({line.split(None, 5)[5].strip() for line in file if line.count("/")})
-print(json.dumps([p for p in paths if "emu" in p.rsplit("/", 1)[1] or "gomp" in p or "iomp" in p]))
-"""
-
 
 OURS = ("emu_driver_shim/lib/libemudrv.so", "emu_runtime/lib/libemurt.so")
 PATHS = """
@@ -49,21 +42,6 @@ print(json.dumps([file_of(str(library.driver_path()), "emu_driver_get_api"),
                   file_of(library.load(), "emurt_get_api")]))
 """
 """The files that the two libraries' one function each is in, in a process that has used them."""
-
-
-@pytest.mark.check("gate7.install.maps", obligations=["B8", "I4"], kind="focused test")
-def test_maps(detail: Callable[..., None]) -> None:
-    """Two copies of one library are in a process, or one comes from somewhere else."""
-    done = run_python(USE + MAPS)
-    assert done.status == 0, done.told
-    mapped = [p for p in json.loads(done.stdout) if Path(p).name.startswith("lib")]
-    detail(mapped=mapped)
-    ours = [p for p in mapped if "emu" in Path(p).name]
-    for library in ("libemudrv.so", "libemurt.so", "libtorch_emu.so"):
-        copies = [p for p in ours if Path(p).name.startswith(library)]
-        assert len(copies) == 1, f"{library}: {copies}"
-        assert Path(copies[0]).resolve().is_relative_to(site())
-    assert len([p for p in mapped if "omp" in Path(p).name]) <= 1, "two OpenMP runtimes"
 
 
 @pytest.mark.check("gate7.install.decoys", obligations=["I4"], kind="focused test")
@@ -100,7 +78,7 @@ def test_decoy_packages(name: str, tmp_path: Path) -> None:
     # In the plugin's place nothing of ours runs: there PyTorch tells the name.
     said = name if name == "torch_emu" else str(decoy)
     assert told.status != 0 and said in told.stderr, told.told
-    if name == "emu_driver_shim":
+    if name != "emu_runtime":  # whose program it is
         diagnosis = start("emu-diag", "--json", PYTHONPATH=str(tmp_path))
         steps = json.loads(diagnosis.stdout)["steps"]
         (step,) = [step for step in steps if step["name"] == "nothing in their place"]

@@ -22,9 +22,7 @@ from typing import Any
 import pytest
 from child import run_python
 from gate7_release.environments import start
-from gate7_release.installed import mirror, run_in, unlink_into_copy
 from gate7_release.releases import NAMES, Releases
-from gate7_release.test_broken import ASK
 
 PARTS = ("driver", "runtime", "plugin")
 NUMBERS = re.compile(r"\d+\.\d+")
@@ -134,33 +132,6 @@ def test_device(
                 numbers = NUMBERS.findall(text)
                 assert number(releases, "driver", name) in numbers, f"what is asked for: {where}"
                 assert number(releases, "driver", host) in numbers, f"what there is: {where}"
-
-
-@pytest.mark.check("gate7.skew.torch", obligations=["C1", "C3"], kind="focused test")
-def test_torch(tmp_path: Path, releases: Releases) -> None:
-    """Beside another minor of torch the plugin is loaded, and crashes at some later call."""
-    (works,) = releases.compat["torch"]["works"]
-    for minor in releases.compat["torch"]["refused"]:
-        place = mirror(tmp_path / minor)
-        unlink_into_copy(place / "torch")
-        version = place / "torch" / "version.py"
-        text = version.read_text()
-        version.unlink()
-        version.write_text(re.sub(rf"(['\"]){re.escape(works)}\.", rf"\g<1>{minor}.", text))
-        done = run_in(place, ASK + CAUSE)
-        assert done.status == 0, done.told
-        assert works in done.stdout and minor in done.stdout and "pip install" in done.stdout
-        cause = f"{releases.compat['torch']['error']} 0"
-        assert done.stdout.rstrip().endswith(cause), f"no {cause}: {done.told}"
-
-
-CAUSE = """
-loaded = open("/proc/self/maps").read().count("libtorch_emu")
-try:
-    torch.ones(2, device="emu")
-except RuntimeError as error:
-    print(type(error.__cause__).__name__, loaded)
-"""
 
 
 def meeting(releases: Releases, asks: str, serves: str) -> dict[str, Any]:

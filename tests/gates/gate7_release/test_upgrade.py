@@ -84,6 +84,7 @@ def test_never_down(by: str, tmp_path: Path, releases: Releases) -> None:
     assert installer(environment, *releases.here.wheels).status == 0
     links = f"--find-links={releases.before.folder}"
     done = RESOLVERS[by](environment, "install", "--upgrade", links, "torch-emu")
+    assert done.status == 0, done.told
     assert differences(environment, *releases.here.wheels) == [], done.told
 
 

@@ -8,10 +8,7 @@ up again when it is killed. Whoever wants to know whether something comes of tha
 
 from __future__ import annotations
 
-import base64
 import configparser
-import csv
-import hashlib
 import os
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -19,14 +16,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from gate7_release import records
 from gate7_release.environments import Environment
 
 INSTALLERS_OWN = {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"}
 
 
 class Contents(NamedTuple):
-    """What wheels are when they are installed: files below the site by name, what installers may
-    add there, and programs below the environment's bin."""
+    """What wheels are when they are installed: digests of files below the site by name, what
+    installers may add there, and programs below the environment's bin."""
 
     files: dict[str, str]
     programs: set[str]
@@ -47,7 +45,7 @@ def contents(wheels: Sequence[Path]) -> Contents:
                 if entry.external_attr >> 16 & 0o100:
                     made.runnable.add(entry.filename)
                 if not entry.is_dir() and path.name != "RECORD":
-                    made.files[entry.filename] = _digest(data)
+                    made.files[entry.filename] = records.digest_of(data)
     return made
 
 
@@ -74,21 +72,8 @@ def differences(environment: Environment, *wheels: Path) -> list[str]:
 
 def unrecorded(environment: Environment) -> list[str]:
     """What is not as RECORD says, of each distribution that was installed into this environment."""
-    wrong = []
-    for folder in environment.site.glob("*.dist-info"):
-        if not _is_ours(folder.name):
-            continue
-        distribution = metadata.Distribution.at(folder)
-        rows = (distribution.read_text("RECORD") or "").splitlines()
-        if not rows:
-            wrong.append(f"{folder.name} has no RECORD")
-        for path, digest, _ in csv.reader(rows):
-            place = Path(str(distribution.locate_file(path)))
-            if not place.is_file():
-                wrong.append(f"{path} is in RECORD and not there")
-            elif digest and digest != f"sha256={_digest(place.read_bytes())}":
-                wrong.append(f"{path} is not what RECORD says")
-    return wrong
+    folders = [path for path in environment.site.glob("*.dist-info") if _is_ours(path.name)]
+    return [line for path in folders for line in records.wrong(metadata.Distribution.at(path))]
 
 
 def _files(site: Path) -> Iterator[tuple[str, str]]:
@@ -107,7 +92,7 @@ def _files(site: Path) -> Iterator[tuple[str, str]]:
             source = here.parent / f"{file.partition('.')[0]}.py"
             compiled = path.suffix == ".pyc" and here.name == "__pycache__" and source.is_file()
             if not path.is_symlink() and not compiled:
-                yield str(path.relative_to(site)), _digest(path.read_bytes())
+                yield str(path.relative_to(site)), records.digest(path)
         if not names and not files and here != site:
             yield f"{here.relative_to(site)}/", ""
 
@@ -126,7 +111,3 @@ def _programs(text: str) -> list[str]:
     read.optionxform = str  # type: ignore[assignment, method-assign]
     read.read_string(text)
     return list(read["console_scripts"]) if read.has_section("console_scripts") else []
-
-
-def _digest(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

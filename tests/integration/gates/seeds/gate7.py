@@ -22,11 +22,27 @@ FILES = "gate7_release.test_files"
 LOADING = "gate7_release.test_loading"
 BROKEN = "gate7_release.test_broken"
 PROGRAMS = "gate7_release.test_programs"
+TORCH = "gate7_release.test_torch"
 
 
-def one_byte_more(original: Any, self: Path) -> bytes:
-    data: bytes = original(self)
-    return data + b"\0" if self.name.startswith("libemurt.so") else data
+def other_symbol(original: Any, distribution: metadata.Distribution) -> Any:
+    """The runtime's library is another than the one that RECORD was written for."""
+    return [
+        row._replace(path=damaged(row.path, b"\0memcpy\0", b"\0memcpX\0"))
+        if row.path.name == "libemurt.so"
+        else row
+        for row in original(distribution)
+    ]
+
+
+def rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A site is found first that has a runtime of other bytes, under the same metadata."""
+    from gate7_release.installed import mirror
+
+    site = mirror(Path(tempfile.mkdtemp(prefix="seed-")) / "site")
+    with (site / "emu_runtime" / "lib" / "libemurt.so").open("ab") as library:
+        library.write(b"\0")
+    in_child(f"import sys\nsys.path.insert(0, {str(site)!r})")(monkeypatch)
 
 
 def second_owner(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,11 +129,15 @@ def without_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMU_DEVICE_DIR", "/nonexistent")
 
 
-SECOND_COPY = (
-    "import ctypes, emu_runtime, shutil, tempfile\n"
-    "path = shutil.copy(emu_runtime.load(), tempfile.mkdtemp(prefix='seed-'))\n"
-    "ctypes.CDLL(path)"
-)
+def second_copy(name: str) -> Seed:
+    """The runtime's library is loaded once more, from a file of this name."""
+    return in_child(
+        "import ctypes, emu_runtime, pathlib, shutil, tempfile\n"
+        f"copy = pathlib.Path(tempfile.mkdtemp(prefix='seed-'), {name!r})\n"
+        "ctypes.CDLL(shutil.copy(emu_runtime.load(), copy))"
+    )
+
+
 TORCH_FIRST = (
     "import sys\n"
     "class Order:\n"
@@ -132,7 +152,7 @@ WRITES_HOME = (
 )
 
 SEEDS: dict[str, Seed] = {
-    "gate7.install.record_intact": wrap("pathlib.Path.read_bytes", one_byte_more),
+    "gate7.install.record_intact": wrap("gate7_release.records.rows", other_symbol),
     "gate7.install.one_owner": second_owner,
     "gate7.install.tags": wrap("importlib.metadata.PathDistribution.read_text", older_promise),
     "gate7.install.glibc_floor": wrap(
@@ -150,7 +170,10 @@ SEEDS: dict[str, Seed] = {
         "importlib.metadata.Distribution.entry_points",
         property(functools.partial(test_runner_plugin, metadata.Distribution.entry_points)),
     ),
-    "gate7.install.maps": in_child(SECOND_COPY),
+    "gate7.install.maps": second_copy("libemurt.so"),
+    "gate7.install.loaded_bytes": rebuilt,
+    "gate7.install.one_copy": second_copy("libother-0a1b2c3d.so.2"),
+    "gate7.install.other_torch": wrap(f"{TORCH}.run_python", no_environment),
     "gate7.install.decoys": in_child("import ctypes\nctypes.CDLL('libemurt.so')"),
     "gate7.install.decoy_packages": in_child(
         "import os, sys\nsys.path[:] = [p for p in sys.path if p != os.environ.get('PYTHONPATH')]"
