@@ -18,7 +18,7 @@ from qualify.claim import Verdict
 from qualify.container import Apart
 from qualify.engine import RoomKind
 from qualify.images import Declaration
-from qualify.matrix import Cell, Gates, Tier
+from qualify.matrix import Cell, Gates, Tier, gate_of
 from qualify.room import RoomSpec
 from qualify.rooms import Choice
 from qualify.stage import Stages
@@ -70,7 +70,7 @@ def cell_of(cell: Cell, spec: RoomSpec) -> Cell:
 
 def tier(gates: Gates) -> Tier:
     """What is asked of one room: every check of the gate that the matrix knows."""
-    named = {check for each in gates.tiers for check in each.checks if int(check[4]) == GATE}
+    named = {check for each in gates.tiers for check in each.checks if gate_of(check) == GATE}
     return Tier(
         name="installs",
         gates=(),

@@ -24,6 +24,11 @@ from qualify.errors import InputError
 from qualify.outcome import StatementKind
 
 
+def gate_of(check: str) -> int:
+    """The number of the gate that a check belongs to, by its id."""
+    return int(check[4])
+
+
 def whole(pattern: str) -> msgspec.Meta:
     """The constraint of a text that is `pattern` from end to end.
 
@@ -193,7 +198,7 @@ class Gates(Strict, frozen=True, kw_only=True):
         if found != sorted(fields):
             raise wrong("cell_facts", f"one for each of {fields}", found)
         for number, fact in enumerate(self.cell_facts):
-            if fact.check not in self.gates[int(fact.check[4])].required:
+            if fact.check not in self.gates[gate_of(fact.check)].required:
                 key = f"cell_facts[{number}].check"
                 raise wrong(key, f"a required check that finds {fact.field}", fact.check)
 
@@ -214,7 +219,7 @@ class Gates(Strict, frozen=True, kw_only=True):
 
         Of a gate that is not built nobody has said yet which checks it has.
         """
-        gate = self.gates[int(check[4])]
+        gate = self.gates[gate_of(check)]
         if gate.built and check not in gate.required:
             near = difflib.get_close_matches(check, gate.required, n=1)
             like = f", such as {near[0]}" if near else ""
@@ -234,7 +239,7 @@ class Gates(Strict, frozen=True, kw_only=True):
         routes = [route for route in self.routes if check.startswith(route.prefix)]
         if routes:
             return max(routes, key=lambda route: len(route.prefix)).layer
-        return self.gates[int(check[4])].layer
+        return self.gates[gate_of(check)].layer
 
 
 class Waiver(Strict, frozen=True, kw_only=True):

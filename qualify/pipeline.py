@@ -46,7 +46,7 @@ from qualify.build import Wheel
 from qualify.claim import Asked, Denial, Question, Verdict
 from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
 from qualify.gate import Inputs, Releases
-from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load, read_waivers
+from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, gate_of, load, read_waivers
 from qualify.process import Completed
 from qualify.room import Room, RoomSpec, open_room
 from qualify.stage import Output, Stages
@@ -422,7 +422,7 @@ def plan_gates(
     releases: Releases | None,
 ) -> list[Inputs]:
     """What is to be run: every gate of the tier that has a suite, in every room."""
-    singles = {int(check[4]) for check in tier.checks}
+    singles = {gate_of(check) for check in tier.checks}
     bytes_now = digests(wheels)
     return [
         Inputs(

@@ -48,7 +48,7 @@ from qualify.claim import Asked, Denial, Question, Reason, Row, Verdict
 from qualify.errors import EvidenceError
 from qualify.evidence import Record
 from qualify.index import Entry, Index
-from qualify.matrix import Gate, Gates, Layer, Policy, Tier, Waiver
+from qualify.matrix import Gate, Gates, Layer, Policy, Tier, Waiver, gate_of
 from qualify.outcome import Outcome, worst
 from qualify.report import Planned, case_outcomes
 from qualify.room import RoomFacts
@@ -270,7 +270,7 @@ class _Court:
         planned = {check.id: check for check in predicate.planned}
         required = {*gate.required, *self.tier.checks} if whole else set(self.tier.checks)
         for id in sorted(required):
-            if int(id[4]) == gate.number and id not in planned:
+            if gate_of(id) == gate.number and id not in planned:
                 self.refuse(
                     self.gates.layer(id),
                     "a required check was not planned",
@@ -367,7 +367,7 @@ class _Court:
 
     def _asks_for(self, gate: Gate) -> bool:
         return gate.number in self.tier.gates or any(
-            int(check[4]) == gate.number for check in self.tier.checks
+            gate_of(check) == gate.number for check in self.tier.checks
         )
 
     def check_gates(self) -> None:

@@ -58,8 +58,7 @@ def releases(folder: Path, text: str) -> Releases:
     for name in ("before", "after"):
         wheels[name] = (folder / f"{name}-{text}.whl",)
         wheels[name][0].write_text(text)
-    wheels["companions"] = (folder / "numpy.whl",)
-    wheels["companions"][0].write_text("numpy")
+    (folder / "numpy.whl").write_text("numpy")
     compat = folder / "compat.toml"
     compat.write_text("")
     return Releases(
@@ -73,7 +72,7 @@ def releases(folder: Path, text: str) -> Releases:
             )
             for name in ("before", "after")
         ),
-        companions={"numpy.whl": evidence.digest(b"numpy")},
+        companions={folder / "numpy.whl": evidence.digest(b"numpy")},
         compat=compat,
         compat_sha256=evidence.digest(b""),
     )
