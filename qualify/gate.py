@@ -81,7 +81,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         shaping = {
-            "cell": self.cell,
+            "cell": self.cell.without_images,
             "closure": self.closure,
             "code": code_of(*CODE),
             "gate": self.gate.number,

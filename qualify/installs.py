@@ -17,8 +17,9 @@ from qualify.build import PACKAGES, Wheel
 from qualify.claim import Verdict
 from qualify.container import Apart
 from qualify.engine import RoomKind
+from qualify.errors import InputError
 from qualify.images import Declaration
-from qualify.matrix import Cell, Gates, Tier, gate_of
+from qualify.matrix import Cell, Gates, Tier
 from qualify.room import RoomSpec
 from qualify.rooms import Choice
 from qualify.stage import Stages
@@ -64,17 +65,29 @@ def specs(
 
 
 def cell_of(cell: Cell, spec: RoomSpec) -> Cell:
-    """The cell as it is in one room: of that room's system alone."""
-    return msgspec.structs.replace(cell, images=(agreement.system(spec.facts),))
+    """The cell as it is in one room: of that room's system alone.
+
+    A room that is none of the cell's own makes it another cell, by its id too: its records are
+    in the same index, and nobody who asks about the cell is told of them.
+    """
+    name = spec.facts.name
+    id = cell.id if name in cell.images else f"{cell.id} in {name}"
+    return msgspec.structs.replace(cell, id=id, images=(agreement.system(spec.facts),))
 
 
 def tier(gates: Gates) -> Tier:
-    """What is asked of one room: every check of the gate that the matrix knows."""
-    named = {check for each in gates.tiers for check in each.checks if gate_of(check) == GATE}
+    """What is asked of one room: every check that the matrix requires of the gate."""
+    required = gates.gates[GATE].required
+    if not required:
+        raise InputError(
+            f"gate {GATE} requires no checks, so no install would show anything",
+            expected="its checks, as `required` in matrix/gates.toml",
+            got="none",
+        )
     return Tier(
         name="installs",
         gates=(),
-        checks=gates.gates[GATE].required or tuple(sorted(named)),
+        checks=required,
         obligations=(),
         rooms=1,
         distinct_os=1,

@@ -103,13 +103,18 @@ class Cell(Strict, frozen=True, kw_only=True):
     architecture: Text
     configurations: tuple[Configuration, ...] = ()
 
+    @property
+    def without_images(self) -> Cell:
+        """What shapes a gate in one room: the room itself says which image it is made of."""
+        return msgspec.structs.replace(self, images=())
+
 
 class Gate(Strict, frozen=True, kw_only=True):
     """One of the eight questions. `required` are the checks that its suite may not lose.
 
     A gate that is not built can't be asked for whole. It may have checks already, which a
-    tier can name one by one. Its suite gets the releases beside this one where it has
-    `neighbours`.
+    tier can name one by one; where it has `required`, they are all of them. Its suite gets the
+    releases beside this one where it has `neighbours`.
     """
 
     number: GateNumber
@@ -217,10 +222,10 @@ class Gates(Strict, frozen=True, kw_only=True):
     def require_known(self, key: str, check: str) -> None:
         """Raise ValidationError when `check`, named by `key`, is none of its gate's.
 
-        Of a gate that is not built nobody has said yet which checks it has.
+        Of a gate that requires none nobody has said yet which checks it has.
         """
         gate = self.gates[gate_of(check)]
-        if gate.built and check not in gate.required:
+        if gate.required and check not in gate.required:
             near = difflib.get_close_matches(check, gate.required, n=1)
             like = f", such as {near[0]}" if near else ""
             expected = f"a check that gate {gate.number} requires{like}"

@@ -8,29 +8,34 @@ from pathlib import Path
 import msgspec
 import pytest
 from rich.console import Console
-from samples import CELL, GATES, World, check, events, jsonl, room
+from samples import CELL, GATES, World, check, events, jsonl, room, spec
 
 from qualify import installs
 from qualify.claim import Asked, Verdict
-from qualify.engine import Engine, RoomKind
-from qualify.matrix import Cell
-from qualify.room import RoomFacts, RoomSpec
+from qualify.errors import InputError
+from qualify.matrix import Gates, load
 from qualify.show import installed
 
-CHECK = "gate7.install.offline"  # that a tier of the samples names; gate 7 is not built there
+CHECK = "gate7.install.offline"
+OTHER = "gate7.a.one"  # which no tier of the samples names
 
 
-def judged(tmp_path: Path, outcome: str = "passed", name: str = "debian12+root") -> Verdict:
-    facts = msgspec.structs.replace(room("debian12"), name=name)
-    world = World(tmp_path, cell=cell_in(facts))
-    lines = events(check(CHECK, outcome), gate=7, end=0 if outcome == "passed" else 1)
-    world.add(jsonl(lines), 7, facts, cell=cell_in(facts))
+def judged(
+    tmp_path: Path, outcome: str = "passed", name: str = "debian12+root", of: str = CHECK
+) -> Verdict:
+    """The verdict on a room in which one check, `of`, went like that and the other passed."""
+    world = recorded(tmp_path, outcome, name, of)
     return asked_of(world)
 
 
-def cell_in(facts: RoomFacts) -> Cell:
-    engine = Engine(kind=RoomKind.DOCKER)
-    return installs.cell_of(CELL, RoomSpec(engine=engine, facts=facts, digest="6" * 64, hidden=()))
+def recorded(tmp_path: Path, outcome: str, name: str, of: str = CHECK) -> World:
+    facts = msgspec.structs.replace(room("debian12"), name=name)
+    here = installs.cell_of(CELL, spec(facts))
+    world = World(tmp_path, cell=here)
+    checks = [check(id, outcome if id == of else "passed") for id in (OTHER, CHECK)]
+    lines = events(*checks, gate=7, end=0 if outcome == "passed" else 1)
+    world.add(jsonl(lines), 7, facts, cell=here)
+    return world
 
 
 def asked_of(world: World) -> Verdict:
@@ -42,26 +47,40 @@ def test_a_room_in_which_all_checks_pass(tmp_path: Path) -> None:
     verdict = judged(tmp_path)
     assert verdict.claim, verdict.reasons
     assert [(row.room, row.planned, row.passed) for row in verdict.rows if row.room] == [
-        ("debian12+root", 1, 1)
+        ("debian12+root", 2, 2)
     ]
     assert verdict.cell.images == ("debian12",), "the system of the room, whatever its setting"
 
 
 def test_a_system_in_the_making_has_a_name_too() -> None:
     facts = msgspec.structs.replace(room("debian-forky"), os_version="forky")
-    assert cell_in(facts).images == ("debian-forky",)
+    assert installs.cell_of(CELL, spec(facts)).images == ("debian-forky",)
 
 
+@pytest.mark.parametrize("of", [CHECK, OTHER])
 @pytest.mark.parametrize("outcome", ["failed", "skipped", "error"])
-def test_a_check_that_does_not_pass_refuses_its_room(tmp_path: Path, outcome: str) -> None:
-    verdict = judged(tmp_path, outcome)
+def test_a_check_that_does_not_pass_refuses_its_room(tmp_path: Path, outcome: str, of: str) -> None:
+    verdict = judged(tmp_path, outcome, of=of)
     assert not verdict.claim
-    assert [reason.check for reason in verdict.reasons] == [CHECK]
+    assert [reason.check for reason in verdict.reasons] == [of]
+
+
+def test_a_matrix_that_requires_nothing_of_the_gate_asks_nothing_and_is_refused() -> None:
+    nothing = msgspec.structs.replace(GATES.gates[7], required=())
+    gates = msgspec.structs.replace(GATES, gates=(*GATES.gates[:7], nothing))
+    with pytest.raises(InputError, match="gate 7 requires no checks"):
+        installs.tier(gates)
+
+
+def test_what_a_tier_leaves_out_is_asked_for_too() -> None:
+    gates = load(Path(__file__).parents[2] / "matrix" / "gates.toml", Gates)
+    left_out = set(installs.tier(gates).checks) - set(gates.tier("experimental").checks)
+    assert left_out == {"gate7.install.glibc_floor"}
 
 
 def test_no_record_is_a_refusal(tmp_path: Path) -> None:
     facts = msgspec.structs.replace(room(), name="debian12+root")
-    world = World(tmp_path, cell=cell_in(facts)).fill()
+    world = World(tmp_path, cell=installs.cell_of(CELL, spec(facts))).fill()
     world.asked = [Asked(facts.name, 7, "7" * 64)]
     verdict = asked_of(world)
     assert not verdict.claim and verdict.reasons
