@@ -152,8 +152,9 @@ def shell(
         )
     tree = tree.resolve()
     kept = (folder or tree / "evidence").resolve()
-    made = pipeline.prepare(tree, kept, console.stages(tree), python=python, room=room)
-    with pipeline.visited(tree, made, where) as (opened, suites):
+    stages = console.stages(tree)
+    made = pipeline.prepare(tree, kept, stages, python=python, room=room, named=where)
+    with pipeline.visited(tree, made, made.rooms[0]) as (opened, suites):
         if not command:
             raise typer.Exit(opened.shell(cwd=suites))
         done = opened.run(command, cwd=suites, timeout=SHELL_SECONDS)

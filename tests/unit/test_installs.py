@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import pytest
 from rich.console import Console
 from samples import CELL, GATES, World, check, events, jsonl, room, spec
 
-from qualify import installs
-from qualify.claim import Asked, Verdict
-from qualify.errors import InputError
+from qualify import images, installs, interpreter
+from qualify.claim import Asked, Denial, Verdict
+from qualify.engine import Engine, RoomKind
+from qualify.errors import HostError, InputError
 from qualify.matrix import Gates, load
+from qualify.rooms import Choice
 from qualify.show import installed
 
 CHECK = "gate7.install.offline"
@@ -86,24 +89,78 @@ def test_no_record_is_a_refusal(tmp_path: Path) -> None:
     assert not verdict.claim and verdict.reasons
 
 
-def test_the_report_is_complete_only_if_every_room_is(tmp_path: Path) -> None:
-    rooms = []
-    for name, outcome in (("debian12+root", "passed"), ("debian12+nameless", "failed")):
-        rooms.append(
-            installs.Installed(
-                python="3.11",
-                room=name,
-                verdict=judged(tmp_path / name, outcome, name),
-                seconds=1.5,
-                reused=outcome == "passed",
-            )
-        )
-    assert installs.Report(installed=(rooms[0],)).complete
-    assert not installs.Report(installed=tuple(rooms)).complete
-    assert not installs.Report(installed=()).complete
+ROOT = installs.Installed(python="3.11", room="debian12+root", verdict=None, seconds=1.5)
+
+
+def words(*rooms: installs.Installed) -> str:
     console = Console(file=StringIO(), width=200)
-    console.print(installed(installs.Report(installed=tuple(rooms))))
+    console.print(installed(installs.Report(installed=rooms)))
     assert isinstance(console.file, StringIO)
-    text = console.file.getvalue()
+    return console.file.getvalue()
+
+
+def test_the_report_is_complete_only_if_every_room_is(tmp_path: Path) -> None:
+    good = msgspec.structs.replace(ROOT, verdict=judged(tmp_path / "a"), reused=True)
+    bad = msgspec.structs.replace(
+        ROOT,
+        room="debian12+nameless",
+        verdict=judged(tmp_path / "b", "failed", "debian12+nameless"),
+    )
+    assert installs.Report(installed=(good,)).complete
+    assert not installs.Report(installed=(good, bad)).complete
+    assert not installs.Report(installed=()).complete
+    text = words(good, bad)
     assert "1.5 reused" in text and "1 of 2 rooms" in text
     assert f"Python 3.11 in debian12+nameless: {CHECK}: failed" in text
+
+
+def test_a_changed_record_hides_no_other_room(tmp_path: Path) -> None:
+    good = msgspec.structs.replace(ROOT, verdict=judged(tmp_path / "a"))
+    world = recorded(tmp_path / "b", "passed", "debian12+nameless")
+    (record,) = (tmp_path / "b" / "records").iterdir()
+    data = bytearray(record.read_bytes())
+    data[len(data) // 2] ^= 1
+    record.write_bytes(data)
+    bad = msgspec.structs.replace(ROOT, room="debian12+nameless", verdict=asked_of(world))
+    text = words(bad, good)
+    assert "1 of 2 rooms" in text and "was changed after it was written" in text
+    assert re.search(r"3.11 +debian12\+nameless +- +- +1.5 +-", text)
+    assert re.search(r"3.11 +debian12\+root +2 +2 +1.5 +[0-9a-f]{12}", text)
+
+
+def test_a_room_of_which_nothing_could_be_found_out_is_no_claim(tmp_path: Path) -> None:
+    good = msgspec.structs.replace(ROOT, verdict=judged(tmp_path))
+    lost = msgspec.structs.replace(ROOT, room="debian13", trouble="no disk [red]left")
+    report = installs.Report(installed=(good, lost))
+    assert not report.complete
+    text = words(*report.installed)
+    assert "Python 3.11 in debian13: could not be found out: no disk [red]left" in text
+    assert "1 of 2 rooms" in text
+
+
+def test_denied_wheels_are_refused_once_and_are_in_no_room(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    tier = installs.tier(GATES)
+    gates = msgspec.structs.replace(GATES, tiers=(tier,))
+    denials = [Denial(what="audit: size-over", mend="make it smaller")]
+    refused = world.decide(tier.name, gates=gates, denials=denials)
+    denied = msgspec.structs.replace(ROOT, room="", verdict=refused)
+    assert not installs.Report(installed=(denied,)).complete
+    assert "Python 3.11: audit: size-over" in words(denied)
+
+
+def test_a_room_that_cannot_be_is_told_before_the_work() -> None:
+    declared = images.load(Path(__file__).parents[2] / "containers" / "images.toml")
+    choice = Choice(
+        engine=Engine(kind=RoomKind.DOCKER),
+        interpreter=interpreter.find(),
+        able=declared.room[:1],
+    )
+    installs.require(choice, declared, ("debian12", "debian12+root"))
+    with pytest.raises(InputError, match=r"unknown room 'debian12\+rot'.*got debian12\+rot"):
+        installs.require(choice, declared, ("debian12", "debian12+rot"))
+    with pytest.raises(HostError, match="does not run in room debian13"):
+        installs.require(choice, declared, ("debian12", "debian13+root"))
+    without = msgspec.structs.replace(choice, engine=Engine(kind=RoomKind.SANDBOX), able=())
+    with pytest.raises(HostError, match="expected a container engine"):
+        installs.require(without, declared, ("debian12",))
