@@ -1,9 +1,9 @@
 """The command line. It prints and exits, with `cli_audit` and `console`; nothing else does.
 
-Exit status: 0 for a claim (and for what only shows), 1 for a refusal, that of
-`qualify.errors` where something could not be found out, 70 for a fault of this program,
-128 and the signal's number after one that stops it (130 after Ctrl-C). An error is a JSON
-object too where `--json` was asked for.
+Exit status: 0 for a claim (and for what only shows), 1 for a refusal (of `installs` also
+where a room told nothing), that of `qualify.errors` where something could not be found out,
+70 for a fault of this program, 128 and the signal's number after one that stops it (130
+after Ctrl-C). An error is a JSON object too where `--json` was asked for.
 """
 
 from __future__ import annotations
