@@ -58,7 +58,7 @@ def of_checks(cell: Cell, facts: Iterable[CellFact], record: Record) -> Iterator
 
 def as_ran(cell: Cell, rooms: Iterable[RoomFacts]) -> Cell:
     """The cell as a verdict may name it: without images where no room was made from one."""
-    return cell if _images(rooms) else msgspec.structs.replace(cell, images=())
+    return cell if _images(rooms) else cell.without_images
 
 
 def of_rooms(cell: Cell, rooms: Iterable[RoomFacts]) -> Iterator[Disagreement]:

@@ -12,7 +12,7 @@ from qualify import evidence
 from qualify.claim import Asked, Question
 from qualify.errors import EvidenceError
 from qualify.index import Entry, Index
-from qualify.matrix import Cell, Tier
+from qualify.matrix import Cell, Tier, gate_of
 
 
 def from_index(
@@ -40,7 +40,7 @@ def from_index(
         wheels = known[-1] if known else {}
     about = [entry for entry in of_cell if subjects.get(entry.record, wheels) == wheels]
     last = {(entry.room, entry.gate): entry.key for entry in about or of_cell}
-    singles = {int(check[4]) for check in tier.checks}
+    singles = {gate_of(check) for check in tier.checks}
     return Question(
         tier=tier.name,
         cell=cell,

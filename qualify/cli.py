@@ -1,9 +1,9 @@
 """The command line. It prints and exits, with `cli_audit` and `console`; nothing else does.
 
-Exit status: 0 for a claim (and for what only shows), 1 for a refusal, that of
-`qualify.errors` where something could not be found out, 70 for a fault of this program,
-128 and the signal's number after one that stops it (130 after Ctrl-C). An error is a JSON
-object too where `--json` was asked for.
+Exit status: 0 for a claim (and for what only shows), 1 for a refusal (of `installs` also
+where a room told nothing), that of `qualify.errors` where something could not be found out,
+70 for a fault of this program, 128 and the signal's number after one that stops it (130
+after Ctrl-C). An error is a JSON object too where `--json` was asked for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import typer
 
 from qualify import ask, cli_audit, console, doctor, evidence, index, inspection, pipeline, show
 from qualify.audit import report
-from qualify.console import Folder, Json, Python, Room, Tree, err, out
+from qualify.console import Beside, Folder, Json, Python, Room, Tree, err, out
 from qualify.errors import HostError, InputError, QualifyError, host_errors
 from qualify.stage import cache_root
 from qualify.verdict import decide as decide_verdict
@@ -152,8 +152,9 @@ def shell(
         )
     tree = tree.resolve()
     kept = (folder or tree / "evidence").resolve()
-    made = pipeline.prepare(tree, kept, console.stages(tree), python=python, room=room)
-    with pipeline.visited(tree, made, where) as (opened, suites):
+    stages = console.stages(tree)
+    made = pipeline.prepare(tree, kept, stages, python=python, room=room, named=where)
+    with pipeline.visited(tree, made, made.rooms[0]) as (opened, suites):
         if not command:
             raise typer.Exit(opened.shell(cwd=suites))
         done = opened.run(command, cwd=suites, timeout=SHELL_SECONDS)
@@ -169,6 +170,7 @@ def decide(
     wheel: Annotated[
         list[Path] | None, typer.Option(help="a wheel that is to be claimed; give all of them")
     ] = None,
+    beside: Beside = None,
     today: Annotated[
         datetime.datetime | None, typer.Option(formats=["%Y-%m-%d"], help="for waivers")
     ] = None,
@@ -176,7 +178,17 @@ def decide(
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Decide from the evidence that is there; runs nothing. Wheels that are given are audited."""
+    """Decide from the evidence that is there; runs nothing.
+
+    Wheels that are given are audited; what they do to others is seen with those `--beside`.
+    """
+    if beside and not wheel:
+        raise InputError(
+            "--beside",
+            expected="the wheels that it is installed with, too",
+            got="none",
+            mend="Name them with --wheel",
+        )
     kept = folder or tree / "evidence"
     matrix = pipeline.read_matrix(tree)
     found, records = index.read(kept), evidence.read_all(kept)
@@ -187,7 +199,7 @@ def decide(
         tier=matrix.gates.tier(tier),
         wheels={path.name: _digest(path) for path in wheel} if wheel else None,
     )
-    reports = report.audit_together(wheel, matrix.audit) if wheel else []
+    reports = report.audit_together(wheel, matrix.audit, beside=beside or ()) if wheel else []
     verdict = decide_verdict(
         policy=matrix.policy,
         gates=matrix.gates,

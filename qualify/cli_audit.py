@@ -13,7 +13,7 @@ from rich.text import Text
 
 from qualify import console, pipeline, survey, survey_words
 from qualify.audit import baseline, report, words
-from qualify.console import Json, Python, Room, Tree, err, out
+from qualify.console import Beside, Json, Python, Room, Tree, err, out
 from qualify.errors import InputError, host_errors
 from qualify.matrix import load
 from qualify.progress import Teller
@@ -39,16 +39,7 @@ def audit(
     together: Annotated[
         bool, typer.Option("--together", help="they are a set, to be installed together")
     ] = False,
-    beside: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="a wheel that is installed with the set and not judged itself",
-            exists=True,
-            dir_okay=False,
-            readable=True,
-        ),
-    ] = None,
+    beside: Beside = None,
     write_baseline: Annotated[
         bool,
         typer.Option("--write-baseline", help="add new exports of ours to matrix/exports.toml"),

@@ -54,6 +54,16 @@ Folder = Annotated[
         help="the evidence folder [default: TREE/evidence]",
     ),
 ]
+Beside = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE",
+        help="a wheel that is installed with the set and not judged itself",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+    ),
+]
 _T = TypeVar("_T")
 
 

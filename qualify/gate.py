@@ -53,14 +53,14 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
 class Releases(msgspec.Struct, frozen=True, kw_only=True):
     """The releases that a gate of installs and upgrades compares, and what works with what.
 
-    `wheels` are files by the folder that they are laid out in: `before`, `after`, `companions`;
-    those of the release here are the gate's own. `companions` has the digests of the latter, and
+    `wheels` are files by the folder that they are laid out in: `before` and `after`; those of the
+    release here are the gate's own. `companions` are wheels of others, each with its sha256, and
     `compat` is matrix/compat.toml.
     """
 
     wheels: dict[str, tuple[Path, ...]]
     neighbours: tuple[Neighbour, ...]
-    companions: dict[str, str]
+    companions: dict[Path, str]
     compat: Path
     compat_sha256: str
 
@@ -81,7 +81,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         shaping = {
-            "cell": self.cell,
+            "cell": self.cell.without_images,
             "closure": self.closure,
             "code": code_of(*CODE),
             "gate": self.gate.number,
@@ -101,7 +101,9 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def companions(self) -> dict[str, str]:
-        return self.releases.companions if self.releases else {}
+        """File name to sha256."""
+        found = self.releases.companions if self.releases else {}
+        return {path.name: sha256 for path, sha256 in found.items()}
 
 
 def read_suite(root: Path, gate: Gate) -> Suite:
@@ -241,10 +243,11 @@ def lay_out(folder: Path, here: Iterable[Path], releases: Releases) -> Path:
     """A folder `releases` in `folder`, as the suite takes it: one folder a release, `here` among
     them, one of companions, and the compatibility file."""
     made = folder / RELEASES
-    for release, wheels in {"here": here, **releases.wheels}.items():
-        (made / release).mkdir(parents=True)
+    folders = {"here": here, **releases.wheels, "companions": releases.companions}
+    for name, wheels in folders.items():
+        (made / name).mkdir(parents=True)
         for wheel in wheels:
-            shutil.copyfile(wheel, made / release / wheel.name)
+            shutil.copyfile(wheel, made / name / wheel.name)
     shutil.copyfile(releases.compat, made / releases.compat.name)
     return made
 

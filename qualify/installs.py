@@ -7,7 +7,6 @@ stands for a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,6 +16,7 @@ from qualify.build import PACKAGES, Wheel
 from qualify.claim import Verdict
 from qualify.container import Apart
 from qualify.engine import RoomKind
+from qualify.errors import InputError
 from qualify.images import Declaration
 from qualify.matrix import Cell, Gates, Tier
 from qualify.room import RoomSpec
@@ -29,13 +29,22 @@ DRIVER = PACKAGES[0].name
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one room. `seconds` is what this run took for it, its image included."""
+    """What came of one room. `seconds` is what this run took for it, its image included.
+
+    Wheels that the policy denies are in no room: `room` is empty then, and the verdict says why.
+    Where nothing could be found out there is no verdict, and `trouble` says why.
+    """
 
     python: str
     room: str
-    verdict: Verdict
+    verdict: Verdict | None
     seconds: float
-    reused: bool
+    reused: bool = False
+    trouble: str = ""
+
+    @property
+    def claim(self) -> bool:
+        return self.verdict is not None and self.verdict.claim
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,38 +52,56 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        return bool(self.installed) and all(each.verdict.claim for each in self.installed)
+        return bool(self.installed) and all(each.claim for each in self.installed)
 
 
-def specs(
+def require(choice: Choice, declaration: Declaration, names: tuple[str, ...]) -> None:
+    """Before the work: InputError for a name that no room has, HostError for a room that this
+    Python does not run in."""
+    for name in names:
+        rooms.require_able(choice, images.named(declaration, name)[0])
+
+
+def spec_of(
     stages: Stages,
     choice: Choice,
     declaration: Declaration,
-    names: tuple[str, ...],
+    name: str,
     closure: Closure,
     hidden: tuple[Path, ...],
     wheels: tuple[Wheel, ...],
-) -> Iterator[RoomSpec]:
-    """The named rooms, one after the other; each image is made when its room's turn comes."""
+) -> RoomSpec:
+    """The room called `name`; its image is made if it is missing."""
     (driver,) = (wheel for wheel in wheels if wheel.name == DRIVER)
     device = Apart(driver=driver.path, sha256=driver.sha256)
-    for name in names:
-        image, setting = images.named(declaration, name)
-        yield rooms.room_of(stages, choice, image, setting, closure, hidden, device)
+    image, setting = images.named(declaration, name)
+    return rooms.room_of(stages, choice, image, setting, closure, hidden, device)
 
 
 def cell_of(cell: Cell, spec: RoomSpec) -> Cell:
-    """The cell as it is in one room: of that room's system alone."""
-    return msgspec.structs.replace(cell, images=(agreement.system(spec.facts),))
+    """The cell as it is in one room: of that room's system alone.
+
+    A room that is none of the cell's own makes it another cell, by its id too: its records are
+    in the same index, and nobody who asks about the cell is told of them.
+    """
+    name = spec.facts.name
+    id = cell.id if name in cell.images else f"{cell.id} in {name}"
+    return msgspec.structs.replace(cell, id=id, images=(agreement.system(spec.facts),))
 
 
 def tier(gates: Gates) -> Tier:
-    """What is asked of one room: every check of the gate that the matrix knows."""
-    named = {check for each in gates.tiers for check in each.checks if int(check[4]) == GATE}
+    """What is asked of one room: every check that the matrix requires of the gate."""
+    required = gates.gates[GATE].required
+    if not required:
+        raise InputError(
+            f"gate {GATE} requires no checks, so no install would show anything",
+            expected="its checks, as `required` in matrix/gates.toml",
+            got="none",
+        )
     return Tier(
         name="installs",
         gates=(),
-        checks=gates.gates[GATE].required or tuple(sorted(named)),
+        checks=required,
         obligations=(),
         rooms=1,
         distinct_os=1,

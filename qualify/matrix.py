@@ -24,6 +24,11 @@ from qualify.errors import InputError
 from qualify.outcome import StatementKind
 
 
+def gate_of(check: str) -> int:
+    """The number of the gate that a check belongs to, by its id."""
+    return int(check[4])
+
+
 def whole(pattern: str) -> msgspec.Meta:
     """The constraint of a text that is `pattern` from end to end.
 
@@ -98,13 +103,18 @@ class Cell(Strict, frozen=True, kw_only=True):
     architecture: Text
     configurations: tuple[Configuration, ...] = ()
 
+    @property
+    def without_images(self) -> Cell:
+        """What shapes a gate in one room: the room itself says which image it is made of."""
+        return msgspec.structs.replace(self, images=())
+
 
 class Gate(Strict, frozen=True, kw_only=True):
     """One of the eight questions. `required` are the checks that its suite may not lose.
 
     A gate that is not built can't be asked for whole. It may have checks already, which a
-    tier can name one by one. Its suite gets the releases beside this one where it has
-    `neighbours`.
+    tier can name one by one; where it has `required`, they are all of them. Its suite gets the
+    releases beside this one where it has `neighbours`.
     """
 
     number: GateNumber
@@ -193,7 +203,7 @@ class Gates(Strict, frozen=True, kw_only=True):
         if found != sorted(fields):
             raise wrong("cell_facts", f"one for each of {fields}", found)
         for number, fact in enumerate(self.cell_facts):
-            if fact.check not in self.gates[int(fact.check[4])].required:
+            if fact.check not in self.gates[gate_of(fact.check)].required:
                 key = f"cell_facts[{number}].check"
                 raise wrong(key, f"a required check that finds {fact.field}", fact.check)
 
@@ -212,10 +222,10 @@ class Gates(Strict, frozen=True, kw_only=True):
     def require_known(self, key: str, check: str) -> None:
         """Raise ValidationError when `check`, named by `key`, is none of its gate's.
 
-        Of a gate that is not built nobody has said yet which checks it has.
+        Of a gate that requires none nobody has said yet which checks it has.
         """
-        gate = self.gates[int(check[4])]
-        if gate.built and check not in gate.required:
+        gate = self.gates[gate_of(check)]
+        if gate.required and check not in gate.required:
             near = difflib.get_close_matches(check, gate.required, n=1)
             like = f", such as {near[0]}" if near else ""
             expected = f"a check that gate {gate.number} requires{like}"
@@ -234,7 +244,7 @@ class Gates(Strict, frozen=True, kw_only=True):
         routes = [route for route in self.routes if check.startswith(route.prefix)]
         if routes:
             return max(routes, key=lambda route: len(route.prefix)).layer
-        return self.gates[int(check[4])].layer
+        return self.gates[gate_of(check)].layer
 
 
 class Waiver(Strict, frozen=True, kw_only=True):

@@ -118,9 +118,9 @@ def build_neighbours(
         ]
     companions = fetch_companions(stages, interpreter, tree / "matrix" / "companions.txt")
     return Releases(
-        wheels={**wheels, "companions": tuple(companions)},
+        wheels=wheels,
         neighbours=tuple(made),
-        companions={wheel.name: sha256_of(wheel) for wheel in companions},
+        companions={wheel: sha256_of(wheel) for wheel in companions},
         compat=path,
         compat_sha256=sha256_of(path),
     )

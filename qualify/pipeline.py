@@ -44,9 +44,16 @@ from qualify.audit.policy import Audit
 from qualify.audit.report import Report
 from qualify.build import Wheel
 from qualify.claim import Asked, Denial, Question, Verdict
-from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
+from qualify.errors import (
+    BuildError,
+    EngineError,
+    EvidenceError,
+    HostError,
+    InputError,
+    RoomError,
+)
 from qualify.gate import Inputs, Releases
-from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, load, read_waivers
+from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, gate_of, load, read_waivers
 from qualify.process import Completed
 from qualify.room import Room, RoomSpec, open_room
 from qualify.stage import Output, Stages
@@ -97,15 +104,21 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything up to the rooms' doors: what is to be installed, and where."""
+    """Everything up to the rooms' doors: what is to be installed, and what rooms are made of.
+
+    `rooms` are those that were made; `hidden` is what must be out of every room's reach.
+    """
 
     matrix: Matrix
     cell: Cell
+    choice: rooms.Choice
+    images: images.Declaration
     closure: Closure
     wheels: tuple[Wheel, ...]
-    rooms: tuple[RoomSpec, ...]
     denials: tuple[Denial, ...]
     releases: Releases | None
+    hidden: tuple[Path, ...]
+    rooms: tuple[RoomSpec, ...] = ()
 
 
 def prepare(
@@ -115,16 +128,57 @@ def prepare(
     *,
     python: str,
     room: str,
+    named: str = "",
     even_denied: bool = True,
     with_neighbours: bool = True,
 ) -> Prepared:
-    """Build the wheels of `python`'s cell, audit them, and make the images of its rooms.
+    """Build the wheels of `python`'s cell, audit them, and make the images of its two rooms, or of
+    the one that is `named`, which may be any that the install matrix can name.
 
     For wheels that the policy denies there are rooms only with `even_denied`, to look at them.
     And, unless told otherwise, build the wheels of the releases before and after.
     """
     begun = begin(tree, stages, python=python, room=room)
     choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.interpreter)
+    if named:
+        require_room(choice, begun.images, named)
+    made = prepare_wheels(
+        tree,
+        evidence_folder,
+        stages,
+        begun,
+        choice,
+        even_denied=even_denied,
+        with_neighbours=with_neighbours,
+    )
+    if made.denials and not even_denied:
+        return made
+    if named and begun.engine.has_images:
+        return msgspec.structs.replace(made, rooms=(named_room(stages, made, named),))
+    specs = rooms.prepare_rooms(stages, choice, made.closure, made.hidden)
+    asked = tuple(spec for spec in specs if named in ("", spec.facts.name))
+    return msgspec.structs.replace(made, rooms=asked)
+
+
+def require_room(choice: rooms.Choice, declared: images.Declaration, name: str) -> None:
+    """Raise InputError for a name that no room has, HostError where it can't be made here."""
+    if choice.engine.has_images:
+        installs.require(choice, declared, (name,))
+    elif name not in (known := rooms.names_without_images(choice.engine)):
+        raise InputError("unknown room", expected=", ".join(known), got=repr(name))
+
+
+def prepare_wheels(
+    tree: Path,
+    evidence_folder: Path,
+    stages: Stages,
+    begun: Begun,
+    choice: rooms.Choice,
+    *,
+    even_denied: bool = False,
+    with_neighbours: bool = True,
+) -> Prepared:
+    """All that is to be installed, and no room."""
     closure, wheels = make_wheels(tree, stages, begun)
     audit = begun.matrix.audit
     denied = inspection.denials(inspection.audit_wheels(stages, audit, wheels, closure), audit)
@@ -132,17 +186,23 @@ def prepare(
     if with_neighbours and (even_denied or not denied):
         releases = make_neighbours(tree, stages, begun, closure, wheels)
     evidence_folder.mkdir(parents=True, exist_ok=True)
-    specs: tuple[RoomSpec, ...] = ()
-    if even_denied or not denied:
-        specs = rooms.prepare_rooms(stages, choice, closure, (tree, evidence_folder))
     return Prepared(
         matrix=begun.matrix,
         cell=begun.cell,
+        choice=choice,
+        images=begun.images,
         closure=closure,
         wheels=wheels,
-        rooms=specs,
         denials=denied,
         releases=releases,
+        hidden=(tree, evidence_folder),
+    )
+
+
+def named_room(stages: Stages, made: Prepared, name: str) -> RoomSpec:
+    """A room of the install matrix."""
+    return installs.spec_of(
+        stages, made.choice, made.images, name, made.closure, made.hidden, made.wheels
     )
 
 
@@ -218,36 +278,32 @@ def qualify(
     )
     for inputs in plan:
         run_gate(inputs, evidence_folder, stages)
-    return judge(
-        evidence_folder, made.matrix, tier, made.cell, made.wheels, plan, made.denials, today
-    )
+    return judge(evidence_folder, made, asked, made.cell, plan, today)
 
 
 def judge(
     folder: Path,
-    matrix: Matrix,
-    tier: str,
+    made: Prepared,
+    tier: Tier,
     cell: Cell,
-    wheels: tuple[Wheel, ...],
     plan: list[Inputs],
-    denials: tuple[Denial, ...],
     today: datetime.date,
 ) -> Verdict:
     """The verdict that the evidence in `folder` gives on what was planned; it is kept there."""
     verdict = decide(
-        policy=matrix.policy,
-        gates=matrix.gates,
+        policy=made.matrix.policy,
+        gates=made.matrix.gates,
         question=Question(
-            tier=tier,
+            tier=tier.name,
             cell=cell,
-            wheels=digests(wheels),
+            wheels=digests(made.wheels),
             asked=tuple(Asked(i.room.facts.name, i.gate.number, i.key) for i in plan),
         ),
         index=index.read(folder),
         records=evidence.read_all(folder),
-        waivers=matrix.waivers.waivers,
+        waivers=made.matrix.waivers.waivers,
         today=today,
-        denials=denials,
+        denials=made.denials,
     )
     write_verdict(folder, verdict)
     return verdict
@@ -294,70 +350,87 @@ def install_everywhere(
 ) -> installs.Report:
     """Gate 7 in each room that the matrix names for each Python; all of the matrix's if none.
 
-    Raises BuildError for wheels that the policy denies: no room is made for them.
+    Wheels that the policy denies are refused, and installed nowhere. A room that cannot be made is
+    told in the report, and the others are tried.
     """
     matrix = read_matrix(tree)
     cells = [matrix.cells.for_python(python) for python in pythons] or list(matrix.cells.cells)
     index.require(evidence_folder)
-    for cell in cells:  # before the work: a missing interpreter is never skipped
-        find_interpreter(cell.python)
-    evidence_folder.mkdir(parents=True, exist_ok=True)
     tier = installs.tier(matrix.gates)
     asked = msgspec.structs.replace(
         matrix, gates=msgspec.structs.replace(matrix.gates, tiers=(tier,))
     )
-    found = []
-    for cell in cells:
+    started = []
+    for cell in cells:  # before the work: a missing interpreter or an unknown room costs no build
         begun = begin(tree, stages, python=cell.python, room=room)
         choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.interpreter)
-        closure, wheels = make_wheels(tree, stages, begun)
-        audit = begun.matrix.audit
-        reports = inspection.audit_wheels(stages, audit, wheels, closure)
-        if denied := inspection.denials(reports, audit):
-            raise BuildError(
-                "the policy denies the wheels, so they are installed nowhere",
-                expected="no finding",
-                got="; ".join(denial.what for denial in denied),
-                mend=denied[0].mend,
-            )
-        releases = make_neighbours(tree, stages, begun, closure, wheels)
-        names, hidden = matrix.cells.rooms_of(cell), (tree, evidence_folder)
+        installs.require(choice, begun.images, matrix.cells.rooms_of(cell))
+        started.append((begun, choice))
+    found = []
+    for begun, choice in started:
         start = time.monotonic()
-        for spec in installs.specs(stages, choice, begun.images, names, closure, hidden, wheels):
-            here = installs.cell_of(cell, spec)
-            (inputs,) = plan = plan_gates(
-                tree, asked.gates, tier, here, wheels, closure, (spec,), releases
-            )
-            run_gate(inputs, evidence_folder, stages)
-            reused, seconds = stages.timings[-1].reused, time.monotonic() - start
+        made = prepare_wheels(tree, evidence_folder, stages, begun, choice)
+        made = msgspec.structs.replace(made, matrix=asked)
+        if made.denials:
+            refused = judge(evidence_folder, made, tier, made.cell, [], today)
+            seconds = time.monotonic() - start
             found.append(
                 installs.Installed(
-                    python=cell.python,
-                    room=spec.facts.name,
-                    verdict=judge(evidence_folder, asked, tier.name, here, wheels, plan, (), today),
-                    seconds=seconds,
-                    reused=reused,
+                    python=made.cell.python, room="", verdict=refused, seconds=seconds
                 )
             )
-            start = time.monotonic()
+            continue
+        for name in matrix.cells.rooms_of(made.cell):
+            found.append(install_in(tree, evidence_folder, stages, made, tier, name, today))
     return installs.Report(installed=tuple(found))
 
 
+def install_in(
+    tree: Path,
+    evidence_folder: Path,
+    stages: Stages,
+    made: Prepared,
+    tier: Tier,
+    name: str,
+    today: datetime.date,
+) -> installs.Installed:
+    """What `tier` asks for in the room called `name`, or why that could not be found out."""
+    start = time.monotonic()
+    try:
+        spec = named_room(stages, made, name)
+        cell = installs.cell_of(made.cell, spec)
+        gates, releases = made.matrix.gates, made.releases
+        (inputs,) = plan = plan_gates(
+            tree, gates, tier, cell, made.wheels, made.closure, (spec,), releases
+        )
+        run_gate(inputs, evidence_folder, stages)
+    except (HostError, EngineError, RoomError) as error:
+        stages.progress(f"room {name}: {error}")
+        seconds = time.monotonic() - start
+        return installs.Installed(
+            python=made.cell.python, room=name, verdict=None, seconds=seconds, trouble=str(error)
+        )
+    return installs.Installed(
+        python=made.cell.python,
+        room=name,
+        verdict=judge(evidence_folder, made, tier, cell, plan, today),
+        seconds=time.monotonic() - start,
+        reused=stages.timings[-1].reused,
+    )
+
+
 @contextmanager
-def visited(tree: Path, made: Prepared, name: str) -> Iterator[tuple[Room, str]]:
-    """A fresh room, the one called `name` or the first, as a gate finds it; removed afterwards.
+def visited(tree: Path, made: Prepared, spec: RoomSpec) -> Iterator[tuple[Room, str]]:
+    """A fresh room of `spec`, as a gate finds it; removed afterwards.
 
     Yields it with the folder in it that has the suites of `tree`, all of them.
     """
-    named = [spec for spec in made.rooms if name in ("", spec.facts.name)]
-    if not named:
-        known = ", ".join(spec.facts.name for spec in made.rooms)
-        raise InputError("unknown room", expected=known, got=repr(name))
-    with open_room(named[0]) as opened:
+    with open_room(spec) as opened:
         installed = opened.install([wheel.path for wheel in made.wheels])
         if not installed.ok:
             said = (installed.stderr or installed.stdout).strip()
             raise RoomError(f"the wheels do not install: {said[-800:]}")
+        opened.seal()
         if made.releases:
             here = [wheel.path for wheel in made.wheels]
             with owner.scratch(Path(tempfile.gettempdir()), gate.COPIES) as folder:
@@ -422,7 +495,7 @@ def plan_gates(
     releases: Releases | None,
 ) -> list[Inputs]:
     """What is to be run: every gate of the tier that has a suite, in every room."""
-    singles = {int(check[4]) for check in tier.checks}
+    singles = {gate_of(check) for check in tier.checks}
     bytes_now = digests(wheels)
     return [
         Inputs(

@@ -109,8 +109,23 @@ def prepare_rooms(
             make: Callable[[str, str], RoomSpec] = _sandbox_rooms(stages, choice, closure, hidden)
         case RoomKind.PLAIN:
             make = _plain_rooms(stages, choice, closure, hidden)
-    first = make(f"{engine.kind.value}-1", "")
-    return first, make(f"{engine.kind.value}-2", first.facts.name)
+    one, two = names_without_images(engine)
+    return make(one, ""), make(two, one)
+
+
+def names_without_images(engine: Engine) -> tuple[str, str]:
+    """Of the two rooms that an engine without images has: the second repeats the first."""
+    return f"{engine.kind.value}-1", f"{engine.kind.value}-2"
+
+
+def require_able(choice: Choice, image: RoomImage) -> None:
+    """Raise HostError where this Python does not run in `image`, or there is no engine for it."""
+    if image not in choice.able:
+        raise HostError(
+            f"{choice.interpreter.executable} does not run in room {image.name}",
+            expected="a container engine, and a Python built for its C library or an older one",
+            got=choice.engine.note or f"glibc {image.glibc}",
+        )
 
 
 def room_of(
@@ -126,12 +141,7 @@ def room_of(
 
     Raises HostError where this Python does not run in it, or there is no engine to make it.
     """
-    if image not in choice.able:
-        raise HostError(
-            f"{choice.interpreter.executable} does not run in room {image.name}",
-            expected="a container engine, and a Python built for its C library or an older one",
-            got=choice.engine.note or f"glibc {image.glibc}",
-        )
+    require_able(choice, image)
     spec = _container_room(stages, choice, image, closure, hidden, setting)
     if not setting.device_apart:
         return spec

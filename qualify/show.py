@@ -248,15 +248,20 @@ def installed(report: installs.Report) -> RenderableType:
     table.add_column("record", no_wrap=True)
     reasons: list[RenderableType] = []
     for each in report.installed:
-        (row,) = (row for row in each.verdict.rows if row.room == each.room)
+        rows = each.verdict.rows if each.verdict else ()
+        row = next((row for row in rows if row.room == each.room), None)
+        counts = [str(row.planned), str(row.passed)] if row else ["-", "-"]
         seconds = f"{each.seconds:.1f}" + (" reused" if each.reused else "")
-        cells = [each.python, each.room, str(row.planned), str(row.passed), seconds]
-        records = " ".join(record[:_RECORD_DIGITS] for record in row.records)
-        table.add_row(*cells, records, style=None if each.verdict.claim else "red")
-        for reason in each.verdict.reasons:
+        records = " ".join(record[:_RECORD_DIGITS] for record in row.records) if row else "-"
+        cells = [each.python, each.room or "none", *counts, seconds, records]
+        table.add_row(*(Text(cell) for cell in cells), style=None if each.claim else "red")
+        where = f"Python {each.python}" + (f" in {each.room}" if each.room else "")
+        if each.trouble:
+            reasons.append(Text(f"{where}: could not be found out: {each.trouble}"))
+        for reason in each.verdict.reasons if each.verdict else ():
             what = f"{reason.check}: {reason.what}" if reason.check else reason.what
-            reasons.append(Text(f"Python {each.python} in {each.room}: {what}"))
-    passed = sum(each.verdict.claim for each in report.installed)
+            reasons.append(Text(f"{where}: {what}"))
+    passed = sum(each.claim for each in report.installed)
     return Group(table, Text(), *reasons, Text(f"{passed} of {len(report.installed)} rooms"))
 
 

@@ -12,7 +12,7 @@ The rules, in order. Each one that does not hold is a reason, and one reason ref
     end (a killed room, a full disk) gives way to one that did, unless a check of it went
     wrong by itself.
  4. A record is typed, consistent in itself, and about exactly the wheels, cell, gate and
-    room that it was asked for.
+    room that it was asked for. Which images a cell has is told by its rooms, and is for rule 9.
  5. `emulated` evidence never satisfies a claim about hardware, nor the other way round.
  6. The gate reached its end, as its process's status says too, all its files could be
     collected, and it planned at least one check.
@@ -48,7 +48,7 @@ from qualify.claim import Asked, Denial, Question, Reason, Row, Verdict
 from qualify.errors import EvidenceError
 from qualify.evidence import Record
 from qualify.index import Entry, Index
-from qualify.matrix import Gate, Gates, Layer, Policy, Tier, Waiver
+from qualify.matrix import Gate, Gates, Layer, Policy, Tier, Waiver, gate_of
 from qualify.outcome import Outcome, worst
 from qualify.report import Planned, case_outcomes
 from qualify.room import RoomFacts
@@ -213,7 +213,7 @@ class _Court:
         predicate = record.predicate
         for what, expected, got in (
             ("the wheels", self.question.wheels, record.wheels),
-            ("the cell", self.question.cell, predicate.cell),
+            ("the cell", self.question.cell.without_images, predicate.cell.without_images),
             ("the device", self.question.cell.device, predicate.device),
             ("the evidence", self.question.cell.evidence.value, predicate.evidence.value),
             ("the gate", entry.gate, predicate.gate),
@@ -270,7 +270,7 @@ class _Court:
         planned = {check.id: check for check in predicate.planned}
         required = {*gate.required, *self.tier.checks} if whole else set(self.tier.checks)
         for id in sorted(required):
-            if int(id[4]) == gate.number and id not in planned:
+            if gate_of(id) == gate.number and id not in planned:
                 self.refuse(
                     self.gates.layer(id),
                     "a required check was not planned",
@@ -367,7 +367,7 @@ class _Court:
 
     def _asks_for(self, gate: Gate) -> bool:
         return gate.number in self.tier.gates or any(
-            int(check[4]) == gate.number for check in self.tier.checks
+            gate_of(check) == gate.number for check in self.tier.checks
         )
 
     def check_gates(self) -> None:

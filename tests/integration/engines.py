@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from qualify.engine import Engine
 from qualify.errors import EngineError
 
 TREE = Path(__file__).parents[2]
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def engine_or_skip(kind: str) -> Engine:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import datetime
 import io
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from engines import TREE
+from checkout import copied
+from engines import PYTHON
 from rich.console import Console
 
 from qualify import pipeline, show
@@ -19,21 +17,13 @@ from qualify.stage import Stages
 
 pytestmark = pytest.mark.integration
 
-PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 TODAY = datetime.date(2026, 1, 1)
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of the checkout, with a budget that the driver's wheel cannot keep."""
-    words = ["git", "-C", str(TREE), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    folders = ("driver_shim/", "runtime_pkg/", "framework_plugin/", "containers/", "matrix/")
-    copy = tmp_path / "tree"
-    for name in filter(None, listed.split("\0")):
-        if name.startswith((*folders, "tests/gates/")) and (TREE / name).is_file():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(TREE / name, copy / name)
+    copy = copied(tmp_path / "tree")
     policy = copy / "matrix" / "policy.toml"
     text = policy.read_text()
     assert text.count("largest_bytes = 4_000_000") == 1

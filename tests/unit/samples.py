@@ -16,7 +16,7 @@ import msgspec
 
 from qualify import evidence, index, report
 from qualify.claim import Asked, Question, Verdict
-from qualify.engine import RoomKind
+from qualify.engine import Engine, RoomKind
 from qualify.evidence import Host, Predicate, Record
 from qualify.matrix import (
     Cell,
@@ -32,7 +32,7 @@ from qualify.matrix import (
 )
 from qualify.outcome import Outcome, StatementKind
 from qualify.process import Completed
-from qualify.room import RoomFacts
+from qualify.room import RoomFacts, RoomSpec
 from qualify.verdict import decide
 
 NOW = datetime.datetime(2026, 11, 29, 12, tzinfo=datetime.timezone.utc)
@@ -63,6 +63,11 @@ NAMES = [
     "performance",
     "release",
 ]
+REQUIRED = {
+    0: ("gate0.a.one",),
+    1: ("gate1.a.one",),
+    7: ("gate7.a.one", "gate7.install.offline"),
+}
 GATES = Gates(
     gates=tuple(
         Gate(
@@ -72,7 +77,7 @@ GATES = Gates(
             folder=f"gate{number}_{name}",
             built=number in (0, 1),
             layer=Layer.PLUGIN if number else Layer.DRIVER,
-            required=(f"gate{number}.a.one",) if number in (0, 1) else (),
+            required=REQUIRED.get(number, ()),
         )
         for number, name in enumerate(NAMES)
     ),
@@ -201,6 +206,10 @@ def room(name: str = "debian12", kind: RoomKind = RoomKind.DOCKER, os: str = "")
     )
 
 
+def spec(facts: RoomFacts) -> RoomSpec:
+    return RoomSpec(engine=Engine(kind=facts.kind), facts=facts, digest="6" * 64, hidden=())
+
+
 def make_record(
     lines: bytes,
     *,
@@ -253,9 +262,8 @@ class World:
         made = make_record(lines, gate=gate, where=where, **more)
         name = evidence.write(self.folder, made)
         place, key = made.predicate.room.name, made.predicate.key
-        index.append(
-            self.folder, record=name, key=key, cell=CELL.id, room=place, gate=gate, now=NOW
-        )
+        cell = made.predicate.cell.id
+        index.append(self.folder, record=name, key=key, cell=cell, room=place, gate=gate, now=NOW)
         self.asked.append(Asked(place, gate, key))
         return name
 

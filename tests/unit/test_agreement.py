@@ -130,7 +130,7 @@ def test_the_images_are_those_of_the_rooms(
     rooms = {name: room(name, kind) for name in ("debian12", "debian13")}
     assert (list(of_rooms(cell, rooms.values())) == []) == agree
     if not agree:
-        world = World(tmp_path, cell=cell).fill(kind=kind, cell=cell)
+        world = World(tmp_path, cell=cell).fill(kind=kind)
         reason = the_reason(world.decide())
         assert reason.layer is Layer.PIPELINE
         expected = " and ".join(sorted(images))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
-from samples import CELL, GATES, WHEELS, World, check, events, jsonl
+from samples import CELL, GATES, WHEELS, World, check, events, jsonl, room, spec
 
-from qualify import ask, evidence, index
+from qualify import ask, evidence, index, installs
 from qualify.claim import Asked, Question
 
 OLD, NEW, OTHER = "a" * 64, "b" * 64, "c" * 64
@@ -61,3 +62,18 @@ def test_a_record_that_is_gone_is_still_asked_for(folder: Path) -> None:
 def test_no_evidence_asks_nothing(tmp_path: Path) -> None:
     made = question(tmp_path, None)
     assert (made.wheels, made.asked) == ({}, ())
+
+
+@pytest.mark.parametrize("name", ["debian12+root", "debian-forky", "debian12"])
+def test_what_the_install_matrix_adds_takes_no_claim_away(tmp_path: Path, name: str) -> None:
+    """Its rooms lie in the same evidence: those of the cell are the cell's, and no other is."""
+    world = World(tmp_path).fill()
+    before = question(tmp_path, WHEELS)
+    facts = room("debian12")
+    if name != facts.name:
+        facts = msgspec.structs.replace(facts, name=name)
+    lines = jsonl(events(check("gate7.a.one"), check("gate7.install.offline"), gate=7))
+    world.add(lines, 7, facts, cell=installs.cell_of(CELL, spec(facts)))
+    after = question(tmp_path, WHEELS)
+    assert after == before
+    assert world.decide(question=after).claim

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from broken_wheels.good import Wheel, pure
+from broken_wheels.good import Wheel, pure, renamed
 from samples import CELL, GATES, World, check, events, jsonl, room
 
 from qualify import cli, evidence, index
@@ -128,6 +128,21 @@ def test_decide_refuses_wheels_that_the_policy_denies(tree: Path) -> None:
     assert done.status == 1
     assert "audit: record-unlisted in small-1.0-py3-none-any.whl" in done.stdout
     assert "package" in done.stdout
+
+
+def test_decide_takes_what_is_installed_beside(tree: Path) -> None:
+    """What two wheels do to each other is denied here as it is by the pipeline."""
+    wheel = tree / pure().name
+    fill(tree, jsonl(events(check("gate0.a.one"))))
+    made = renamed(pure(), "other")
+    made.entries["small/data.txt"] = b"other"
+    other = made.write(tree)
+    assert decide(tree, "--wheel", wheel).status == 0
+    done = decide(tree, "--wheel", wheel, "--beside", other)
+    assert done.status == 1, done.stderr
+    assert f"audit: two-owners in {wheel.name}" in done.stdout
+    done = decide(tree, "--beside", other)
+    assert done.status == 11 and "expected the wheels that it is installed with" in done.stderr
 
 
 def test_decide_refuses_a_failure_and_a_removed_record(tree: Path) -> None:

@@ -58,8 +58,7 @@ def releases(folder: Path, text: str) -> Releases:
     for name in ("before", "after"):
         wheels[name] = (folder / f"{name}-{text}.whl",)
         wheels[name][0].write_text(text)
-    wheels["companions"] = (folder / "numpy.whl",)
-    wheels["companions"][0].write_text("numpy")
+    (folder / "numpy.whl").write_text("numpy")
     compat = folder / "compat.toml"
     compat.write_text("")
     return Releases(
@@ -73,7 +72,7 @@ def releases(folder: Path, text: str) -> Releases:
             )
             for name in ("before", "after")
         ),
-        companions={"numpy.whl": evidence.digest(b"numpy")},
+        companions={folder / "numpy.whl": evidence.digest(b"numpy")},
         compat=compat,
         compat_sha256=evidence.digest(b""),
     )
@@ -141,7 +140,11 @@ def test_every_input_is_in_the_key(suites: Path, beside: Path) -> None:
         patch.setattr(gate, "CODE", ("gate",))
         assert inputs(suites).key not in keys, "the code that runs it"
     assert len(keys) == 1 + len(changed)
-    assert inputs(suites, wheels=(Path("elsewhere/a.whl"),)).key == first.key
+    for same in (
+        inputs(suites, wheels=(Path("elsewhere/a.whl"),)),
+        inputs(suites, cell=msgspec.structs.replace(CELL, images=("debian12",))),
+    ):
+        assert same.key == first.key, "where the wheels lie, and what other rooms there are"
 
 
 @pytest.mark.parametrize("changed", ["a.whl", "conftest.py", "gate0_health/test_a.py"])

@@ -9,7 +9,7 @@ import pytest
 from samples import CELL, GATES, TODAY, check, events, jsonl, make_record, room
 from test_gate import inputs, releases
 
-from qualify import evidence, gate, index, pipeline
+from qualify import evidence, gate, index, installs, pipeline
 from qualify.build import Wheel
 from qualify.errors import BuildError, EvidenceError, HostError, InputError
 from qualify.evidence import Record
@@ -59,6 +59,21 @@ def test_a_gate_is_run_once(tmp_path: Path, runs: Runs, stages: Stages, given: I
         msgspec.structs.replace(given, closure="other"), tmp_path / "evidence", stages
     )
     assert runs.count == 2
+
+
+def test_a_room_that_the_cell_and_the_install_matrix_share_is_run_once(
+    tmp_path: Path, runs: Runs, stages: Stages, given: Inputs
+) -> None:
+    shared = msgspec.structs.replace(given, cell=installs.cell_of(CELL, given.room))
+    assert shared.cell != given.cell, "one is of both images"
+    facts = msgspec.structs.replace(given.room.facts, name="debian12+root")
+    root = msgspec.structs.replace(given.room, facts=facts)
+    other = msgspec.structs.replace(given, room=root, cell=installs.cell_of(CELL, root))
+    for each in (given, shared, other):
+        pipeline.run_gate(each, tmp_path / "evidence", stages)
+    assert [output.reused for output in stages.timings] == [False, True, False]
+    entries = index.read(tmp_path / "evidence").entries
+    assert [entry.cell for entry in entries] == [CELL.id, f"{CELL.id} in debian12+root"]
 
 
 def test_a_failed_gate_is_not_run_until_it_passes(

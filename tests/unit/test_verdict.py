@@ -228,6 +228,13 @@ def test_a_record_of_another_wheel_denies(world: World) -> None:
     assert all(reason.layer is Layer.EVIDENCE for reason in verdict.reasons)
 
 
+def test_a_record_of_another_cell_denies(world: World) -> None:
+    world.question["cell"] = msgspec.structs.replace(CELL, configurations=())
+    verdict = world.fill().decide()
+    assert not verdict.claim
+    assert "is about something else: the cell" in verdict.reasons[0].what
+
+
 def test_emulated_never_satisfies_hardware(world: World) -> None:
     world.fill()
     cell = msgspec.structs.replace(CELL, evidence=EvidenceKind.HARDWARE)
