@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from packaging.utils import parse_wheel_filename
 
 from qualify import agreement, images, rooms
 from qualify.build import PACKAGES, Wheel
 from qualify.claim import Verdict
 from qualify.container import Apart
 from qualify.engine import RoomKind
+from qualify.gate import Releases
 from qualify.images import Declaration
 from qualify.matrix import Cell, Gates, Tier
 from qualify.room import RoomSpec
@@ -53,14 +55,26 @@ def specs(
     names: tuple[str, ...],
     closure: Closure,
     hidden: tuple[Path, ...],
-    wheels: tuple[Wheel, ...],
+    devices: tuple[Apart, ...],
 ) -> Iterator[RoomSpec]:
-    """The named rooms, one after the other; each image is made when its room's turn comes."""
-    (driver,) = (wheel for wheel in wheels if wheel.name == DRIVER)
-    device = Apart(driver=driver.path, sha256=driver.sha256)
+    """The named rooms, one after the other; each image is made when its room's turn comes.
+
+    Those whose devices are apart have `devices`.
+    """
     for name in names:
         image, setting = images.named(declaration, name)
-        yield rooms.room_of(stages, choice, image, setting, closure, hidden, device)
+        yield rooms.room_of(stages, choice, image, setting, closure, hidden, devices)
+
+
+def devices_of(wheels: tuple[Wheel, ...], releases: Releases) -> tuple[Apart, ...]:
+    """A device by emud of each release: that of `wheels`, and those around it."""
+    (here,) = (wheel for wheel in wheels if wheel.name == DRIVER)
+    made = [Apart(driver=here.path, sha256=here.sha256)]
+    for each in releases.neighbours:
+        if parse_wheel_filename(each.name)[0] == DRIVER:
+            (path,) = (w for w in releases.wheels[each.release] if w.name == each.name)
+            made.append(Apart(driver=path, sha256=each.digest.sha256, release=each.release))
+    return tuple(made)
 
 
 def cell_of(cell: Cell, spec: RoomSpec) -> Cell:

@@ -323,7 +323,8 @@ def install_everywhere(
         releases = make_neighbours(tree, stages, begun, closure, wheels)
         names, hidden = matrix.cells.rooms_of(cell), (tree, evidence_folder)
         start = time.monotonic()
-        for spec in installs.specs(stages, choice, begun.images, names, closure, hidden, wheels):
+        devices = installs.devices_of(wheels, releases)
+        for spec in installs.specs(stages, choice, begun.images, names, closure, hidden, devices):
             here = installs.cell_of(cell, spec)
             (inputs,) = plan = plan_gates(
                 tree, asked.gates, tier, here, wheels, closure, (spec,), releases

@@ -120,9 +120,9 @@ def room_of(
     setting: Setting,
     closure: Closure,
     hidden: tuple[Path, ...],
-    driver: Apart,
+    devices: tuple[Apart, ...],
 ) -> RoomSpec:
-    """The room of one image in one setting; `driver` is the device's where that is apart.
+    """The room of one image in one setting, which has `devices` where they are apart.
 
     Raises HostError where this Python does not run in it, or there is no engine to make it.
     """
@@ -132,11 +132,8 @@ def room_of(
             expected="a container engine, and a Python built for its C library or an older one",
             got=choice.engine.note or f"glibc {image.glibc}",
         )
-    spec = _container_room(stages, choice, image, closure, hidden, setting)
-    if not setting.device_apart:
-        return spec
-    digest = hashlib.sha256(f"{spec.digest} {driver.sha256}".encode()).hexdigest()
-    return msgspec.structs.replace(spec, device=driver, digest=digest)
+    apart = devices if setting.device_apart else ()
+    return _container_room(stages, choice, image, closure, hidden, setting, apart)
 
 
 def _container_room(
@@ -146,6 +143,7 @@ def _container_room(
     closure: Closure,
     hidden: tuple[Path, ...],
     setting: Setting = PLAIN,
+    devices: tuple[Apart, ...] = (),
 ) -> RoomSpec:
     minor = choice.interpreter.minor
     moved = None if image.python == minor else choice.moved
@@ -164,11 +162,13 @@ def _container_room(
         python=made.python,
         torch=closure.torch,
         kernel=platform.release(),
-        isolation=container.isolation(setting),
+        isolation=container.isolation(setting, devices),
     )
+    drivers = (device.sha256 for device in devices)
     return msgspec.structs.replace(
-        _spec(choice.engine, facts, hidden, str(msgspec.json.encode(setting))),
+        _spec(choice.engine, facts, hidden, str(msgspec.json.encode(setting)), *drivers),
         setting=setting,
+        devices=devices,
         packages=image.packages,
     )
 
