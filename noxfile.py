@@ -138,6 +138,13 @@ def installs(session: nox.Session) -> None:
     call(session, "qualify", "installs", "--python", str(session.python), *session.posargs)
 
 
+@nox.session(name="installs-3.14")
+def installs_of_rooms(session: nox.Session) -> None:
+    """Gate 7 for a Python that a room has of its own and this machine may lack."""
+    install(session, "-e", ".")
+    call(session, "qualify", "installs", "--python", "3.14", *session.posargs)
+
+
 @nox.session
 def cibuildwheel(session: nox.Session) -> None:
     """The published build: the same bytes by cibuildwheel, and what an index asks of a wheel."""

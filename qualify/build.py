@@ -35,7 +35,7 @@ from qualify.content import code_of, digest_files, sha256_of
 from qualify.engine import Engine
 from qualify.errors import BuildError, ChangedError, HostError, InputError
 from qualify.images import Declaration, Image
-from qualify.interpreter import Interpreter
+from qualify.interpreter import Python, RoomsOwn
 from qualify.progress import LOG
 from qualify.repair import repair
 from qualify.stage import Output, Stages, locked, remove_tree
@@ -89,7 +89,7 @@ def build_wheels(
     closure: Closure,
     engine: Engine,
     declaration: Declaration,
-    interpreter: Interpreter,
+    python: Python,
     move: Move | None = None,
 ) -> tuple[Wheel, ...]:
     """Build and repair emu-driver-shim, emu-runtime and torch-emu from the checkout `tree`.
@@ -101,9 +101,7 @@ def build_wheels(
     tools = toolchain(stages, engine, declaration.build)
     sdk = torch_sdk(stages, closure)
     return tuple(
-        build_wheel(
-            stages, tree, package, tools, interpreter, sdk if package.torch else None, move=move
-        )
+        build_wheel(stages, tree, package, tools, python, sdk if package.torch else None, move=move)
         for package in PACKAGES
     )
 
@@ -184,7 +182,7 @@ def build_wheel(
     tree: Path,
     package: Package,
     tools: Toolchain,
-    interpreter: Interpreter,
+    python: Python,
     sdk: Output | None,
     around: Surroundings = USUAL,
     move: Move | None = None,
@@ -204,14 +202,15 @@ def build_wheel(
     if move:
         inputs["move"] = move.text
     if not _serves_every_python(tree / package.folder / "pyproject.toml"):
-        if tools.engine is not None and tools.python != interpreter.minor:
+        foreign = tools.engine is not None and tools.python != python.minor
+        if foreign or isinstance(python, RoomsOwn):
             raise BuildError(
                 f"{package.name} is not a py3 wheel and its Python is not in the build image",
-                expected=f"Python {interpreter.minor}",
+                expected=f"Python {python.minor}",
                 got=tools.python,
                 mend="Build without an engine, or name an image that has it in images.toml",
             )
-        inputs["python"] = interpreter.version
+        inputs["python"] = python.version
 
     def make(folder: Path) -> None:
         torch = sdk.path / "torch" if sdk else None

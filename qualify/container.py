@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
 import secrets
 import shutil
-import socket
 import tarfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Literal
 
 import docker
 import msgspec
@@ -22,9 +21,10 @@ from docker.errors import APIError, DockerException, NotFound
 
 from qualify import owner, process
 from qualify.engine import Engine, RoomKind
-from qualify.errors import EngineError, HostError, RoomError
+from qualify.errors import ChangedError, EngineError, HostError, RoomError
 from qualify.images import PLAIN, Setting
 from qualify.process import Completed
+from qualify.stream import ending, exchange
 
 OWNER_LABEL = "qualify.room-owner"
 SEALED = "qualify/sealed-room"
@@ -38,38 +38,47 @@ LIMITS = [docker.types.Ulimit(name=name, soft=16384, hard=16384) for name in ("n
 FIRST_PROCESS = ["sh", "-c", "while :; do sleep 2147483647 & wait; done"]
 """Lives until the room is removed, and reaps orphans (an engine's own init may not be there)."""
 NODES = "/dev/emu"
+NODES_OF_RELEASES = "/dev/emu-releases"
 NODE_GROUP = 2000
 OPEN_BYTES = 4 * 10**9
 """Of a work folder, or of /tmp, that lies in memory because the room's user owns none."""
 
 
-def isolation(setting: Setting) -> tuple[str, ...]:
+class Apart(msgspec.Struct, frozen=True, kw_only=True):
+    """A device in a container of its own, by emud of the wheel `driver`, which is of `release`.
+
+    It has two devices, whose nodes belong to the group `NODE_GROUP`. The second node is handed into
+    the room, in the folder of its release under `NODES_OF_RELEASES`; that of the release here is in
+    `NODES` too, where users have it. The room's user is in the group if a device is `grouped`.
+    """
+
+    driver: Path
+    sha256: str
+    release: Literal["before", "here", "after"] = "here"
+    grouped: bool = True
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        own = f"{NODES_OF_RELEASES}/{self.release}"
+        return (NODES, own) if self.release == "here" else (own,)
+
+
+def isolation(setting: Setting, devices: Sequence[Apart] = ()) -> tuple[str, ...]:
     """What a record says about the walls of a room."""
     network = "with the engine's own network" if setting.network else "without network"
     root = "; its root read-only after the install" if setting.read_only else ""
     name = "" if setting.user in (0, PLAIN.user) else ", which has no name there,"
     apart = (
-        f"the device in a container of its own; one of its two nodes is handed in, to the group "
-        f"{NODE_GROUP}, which the user is in"
+        f"a container of its own for the device of each release: "
+        f"{', '.join(device.release for device in devices)}; one of its two nodes is handed in, "
+        f"to the group {NODE_GROUP}, which the user is in"
     )
     return (
         f"container {network}, added capabilities, or mounts of the host{root}",
         f"no new privileges; commands run as uid {setting.user}{name} unless they install",
         f"at most {PROCESSES} processes, 80 % of the host's memory, 1 GiB of /dev/shm",
-        *([apart] if setting.device_apart else []),
+        *([apart] if devices else []),
     )
-
-
-class Apart(msgspec.Struct, frozen=True, kw_only=True):
-    """A device in a container of its own, by emud of the driver's wheel at `driver`.
-
-    It has two devices, whose nodes belong to the group `NODE_GROUP`; the second node is handed into
-    the room, whose user is in that group where `grouped`.
-    """
-
-    driver: Path
-    sha256: str
-    grouped: bool = True
 
 
 class Container:
@@ -86,11 +95,11 @@ class Container:
         work: str,
         work_bytes: int | None,
         setting: Setting = PLAIN,
-        device: Apart | None = None,
+        devices: Sequence[Apart] = (),
     ) -> None:
         self._engine = engine
-        self._device = device
-        self._handed: dict[str, Any] = {}
+        self._devices = tuple(devices)
+        self._binds: list[str] = []
         self._image = image
         self._setting = setting
         self._tmpfs = {work: f"size={work_bytes},mode=1777,exec"} if work_bytes else {}
@@ -104,20 +113,28 @@ class Container:
         self._client = self._engine.client()
         self._ending.callback(self._client.close)
         sweep(self._client)
-        if self._device is not None:
-            self._handed = self._start_device(self._device)
+        for device in self._devices:
+            self._binds += self._start_device(device)
         self._ending.callback(self._running.close)
         self._open(self._image)
 
-    def _start_device(self, device: Apart) -> dict[str, Any]:
-        """Start the device; what the room's container is to be given to have its second node."""
+    def _start_device(self, device: Apart) -> list[str]:
+        """Start the device; the binds by which the room's container has its second node."""
         assert self._client is not None
+        wheel = device.driver.read_bytes()
+        if (got := hashlib.sha256(wheel).hexdigest()) != device.sha256:
+            raise ChangedError(
+                f"{device.driver} is not the wheel that the room is declared to have a device of",
+                expected=device.sha256,
+                got=got,
+                mend="Run again when nothing writes to it",
+            )
         with engine_errors("start a device"):
             box = self._ending.enter_context(
                 started(
                     self._client,
                     self._image,
-                    hostname="device",
+                    hostname=f"device-{device.release}",
                     network_mode="none",
                     cap_drop=["ALL"],
                     security_opt=["no-new-privileges"],
@@ -126,9 +143,11 @@ class Container:
                     volumes=[NODES],
                 )
             )
+            member = tarfile.TarInfo(device.driver.name)
+            member.size = len(wheel)
             with io.BytesIO() as buffer:
                 with tarfile.open(fileobj=buffer, mode="w") as archive:
-                    archive.add(device.driver, arcname=device.driver.name)
+                    archive.addfile(member, io.BytesIO(wheel))
                 box.put_archive("/tmp", buffer.getvalue())
             install = ["-I", "-m", "pip", "install", "--no-index", "--no-deps", "--no-cache-dir"]
             install += ["--quiet", "--root-user-action=ignore", f"/tmp/{device.driver.name}"]
@@ -141,20 +160,20 @@ class Container:
                 status, said = box.exec_run(words)
                 if status != 0:
                     told = said.decode(errors="replace").strip()[-800:]
-                    raise RoomError(f"the device did not start: {' '.join(words[:4])}: {told}")
+                    raise RoomError(
+                        f"the device of release {device.release} did not start: "
+                        f"{' '.join(words[:4])}: {told}"
+                    )
             box.reload()
             mounts = {mount["Destination"]: mount["Source"] for mount in box.attrs["Mounts"]}
-        groups = [str(NODE_GROUP)] if device.grouped else []
-        node = f"{NODES}/emu1"
-        return {
-            "volumes": {f"{mounts[NODES]}/emu1": {"bind": node, "mode": "rw"}},
-            "group_add": groups,
-        }
+        return [f"{mounts[NODES]}/emu1:{folder}/emu1:rw" for folder in device.folders]
 
     def _open(self, image: str, **more: Any) -> None:
         assert self._client is not None
         memory = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.8)
-        options = {"tmpfs": self._tmpfs, **self._handed, **more}
+        options = {"tmpfs": self._tmpfs, "volumes": self._binds, **more}
+        if any(device.grouped for device in self._devices):
+            options["group_add"] = [str(NODE_GROUP)]
         if not self._setting.network:
             options["network_mode"] = "none"
         with engine_errors("start a room"):
@@ -354,45 +373,3 @@ def engine_errors(what: str) -> Iterator[None]:
         yield
     except (APIError, DockerException, requests.RequestException) as error:
         raise EngineError(f"the container engine could not {what}: {error}") from error
-
-
-@contextlib.contextmanager
-def ending(stream: socket.socket, seconds: float) -> Iterator[None]:
-    """TimeoutError if what is done with `stream` takes longer, however steadily it drips."""
-    late = threading.Event()
-
-    def end() -> None:
-        late.set()
-        with contextlib.suppress(OSError):
-            stream.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-    if late.is_set():
-        raise TimeoutError(f"not done after {seconds:.0f} s")
-
-
-def exchange(stream: socket.socket, reader: BinaryIO, stdin: bytes) -> tuple[bytes, bytes]:
-    """Feed `stdin` and collect what comes back, in the frames of Docker's attach format.
-
-    `reader` is the buffered reader over `stream`, from where the answer's head was read. Both
-    are the caller's to close.
-    """
-
-    def feed() -> None:
-        with contextlib.suppress(OSError):
-            stream.sendall(stdin)
-            stream.shutdown(socket.SHUT_WR)
-
-    feeder = threading.Thread(target=feed, daemon=True)
-    if stdin:
-        feeder.start()
-    collected: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
-    while len(header := reader.read(8)) == 8:
-        collected[header[0]] += reader.read(int.from_bytes(header[4:8], "big"))
-    return bytes(collected[1]), bytes(collected[2])

@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from qualify import __version__, evidence, owner, report
+from qualify.container import NODES_OF_RELEASES
 from qualify.content import code_of, sha256_of
 from qualify.errors import ChangedError, EvidenceError, InputError, RoomError
 from qualify.evidence import Fault, Host, Neighbour, Predicate, Record
@@ -36,7 +37,7 @@ COPIES = "qualify-gate-"
 BLOCKS_LEFT = 16  # of 4 KiB: what fails for want of space has left less than what it wanted
 CODE = (
     *("gate", "report", "outcome", "evidence", "process", "room", "mounts"),
-    *("container", "images", "sandbox", "sandbox_init", "plain"),
+    *("container", "stream", "images", "sandbox", "sandbox_init", "plain"),
 )
 """The modules that make a record: what a room is, what is done in it, and how that is read."""
 
@@ -273,6 +274,8 @@ def _run_suite(
         words += ["--configurations", ",".join(inputs.cell.configurations)]
     if releases:
         words += ["--releases", room.put(releases)]
+    if releases and inputs.room.devices:
+        words += ["--nodes", NODES_OF_RELEASES]
     # What is judged brings no plugin of its own to the judge.
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     ended = room.run(words, cwd=folder, env=alone, timeout=inputs.gate.timeout_seconds)

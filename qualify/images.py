@@ -59,7 +59,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How a room differs from the plain one, in which commands run as uid 1000 without network.
 
     `read_only`: nothing but the work folder and /tmp can be written to once the wheels are in.
-    `device_apart`: the device runs in a container of its own, and one of its nodes is handed in.
+    `device_apart`: devices run in containers of their own, and one node of each is handed in.
     `packages` are added to the image's.
     """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+from packaging.utils import parse_wheel_filename
 
 from qualify import agreement, images, rooms
 from qualify.build import PACKAGES, Wheel
@@ -17,6 +18,7 @@ from qualify.claim import Verdict
 from qualify.container import Apart
 from qualify.engine import RoomKind
 from qualify.errors import InputError
+from qualify.gate import Releases
 from qualify.images import Declaration
 from qualify.matrix import Cell, Gates, Tier
 from qualify.room import RoomSpec
@@ -69,13 +71,23 @@ def spec_of(
     name: str,
     closure: Closure,
     hidden: tuple[Path, ...],
-    wheels: tuple[Wheel, ...],
+    devices: tuple[Apart, ...],
 ) -> RoomSpec:
-    """The room called `name`; its image is made if it is missing."""
-    (driver,) = (wheel for wheel in wheels if wheel.name == DRIVER)
-    device = Apart(driver=driver.path, sha256=driver.sha256)
+    """The room called `name`; its image is made if it is missing. It has `devices` if its setting
+    has them apart."""
     image, setting = images.named(declaration, name)
-    return rooms.room_of(stages, choice, image, setting, closure, hidden, device)
+    return rooms.room_of(stages, choice, image, setting, closure, hidden, devices)
+
+
+def devices_of(wheels: tuple[Wheel, ...], releases: Releases | None) -> tuple[Apart, ...]:
+    """A device by emud of each release: that of `wheels`, and those around it."""
+    (here,) = (wheel for wheel in wheels if wheel.name == DRIVER)
+    made = [Apart(driver=here.path, sha256=here.sha256)]
+    for each in releases.neighbours if releases else ():
+        if releases and parse_wheel_filename(each.name)[0] == DRIVER:
+            (path,) = (w for w in releases.wheels[each.release] if w.name == each.name)
+            made.append(Apart(driver=path, sha256=each.digest.sha256, release=each.release))
+    return tuple(made)
 
 
 def cell_of(cell: Cell, spec: RoomSpec) -> Cell:

@@ -17,6 +17,7 @@ import sysconfig
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 from auditwheel.elfutils import elf_find_versioned_symbols
@@ -76,9 +77,27 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
     minor: str
 
     @property
+    def name(self) -> str:
+        return str(self.executable)
+
+    @property
     def of_system(self) -> bool:
         """Whether it is the distribution's own, which a sandbox shows with /usr."""
         return self.prefix in (Path("/usr"), Path("/"))
+
+
+class RoomsOwn(msgspec.Struct, frozen=True, kw_only=True):
+    """A Python that this machine has not, and the system of a room has of its own: "3.14"."""
+
+    minor: str
+
+    @property
+    def name(self) -> str:
+        return f"Python {self.minor}, which this machine has not,"
+
+
+Python: TypeAlias = Interpreter | RoomsOwn
+"""The Python that was asked for, wherever it is."""
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):

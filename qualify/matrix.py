@@ -297,28 +297,33 @@ class Policy(Strict, frozen=True, kw_only=True):
 class Cells(Strict, frozen=True, kw_only=True):
     """matrix/cells.toml.
 
-    `installs`, by the id of a cell, are more rooms ("IMAGE" or "IMAGE+SETTING") in which its wheels
-    are installed and gate 7 is run.
+    Nothing is claimed of those that are `installed_only`: gate 7 is run in their images, and they
+    are no cells of the matrix. `installs`, by an id, are more rooms ("IMAGE" or "IMAGE+SETTING") in
+    which the wheels are installed and gate 7 is run.
     """
 
     cells: Annotated[tuple[Cell, ...], msgspec.Meta(min_length=1)]
+    installed_only: tuple[Cell, ...] = ()
     installs: dict[Text, tuple[RoomName, ...]] = {}
 
     def __post_init__(self) -> None:
-        no_doubles("cells[{}].id", (cell.id for cell in self.cells))
-        for number, cell in enumerate(self.cells):
+        every = (*self.cells, *self.installed_only)
+        places = [f"cells[{number}]" for number in range(len(self.cells))]
+        places += [f"installed_only[{number}]" for number in range(len(self.installed_only))]
+        no_doubles("cells[{}].id", (cell.id for cell in every))
+        for place, cell in zip(places, every, strict=True):
             if not cell.images:
-                raise wrong(f"cells[{number}].images", "images of the cell's rooms", "none")
-            no_doubles(f"cells[{number}].images[{{}}]", cell.images)
+                raise wrong(f"{place}.images", "images of the cell's rooms", "none")
+            no_doubles(f"{place}.images[{{}}]", cell.images)
             if not any(
                 c.startswith(f"{cell.stepping}/{cell.firmware}/") for c in cell.configurations
             ):
                 expected = f"one of {cell.stepping} with {cell.firmware}, the cell's own"
                 got = ", ".join(cell.configurations) or "none"
-                raise wrong(f"cells[{number}].configurations", expected, got)
-            no_doubles(f"cells[{number}].configurations[{{}}]", cell.configurations)
+                raise wrong(f"{place}.configurations", expected, got)
+            no_doubles(f"{place}.configurations[{{}}]", cell.configurations)
 
-        images = {cell.id: cell.images for cell in self.cells}
+        images = {cell.id: cell.images for cell in every}
         for id, more in self.installs.items():
             if id not in images:
                 expected = f"a cell, one of {', '.join(images)}"
@@ -333,9 +338,16 @@ class Cells(Strict, frozen=True, kw_only=True):
 
     def for_python(self, python: str) -> Cell:
         """The one cell of a Python version such as "3.12"."""
-        cells = [cell for cell in self.cells if cell.python == python]
+        return self._of_python(python, self.cells)
+
+    def installed_with(self, python: str) -> Cell:
+        """The one that is installed with that Python, whether anything is claimed of it or not."""
+        return self._of_python(python, (*self.cells, *self.installed_only))
+
+    def _of_python(self, python: str, among: tuple[Cell, ...]) -> Cell:
+        cells = [cell for cell in among if cell.python == python]
         if len(cells) != 1:
-            known = ", ".join(sorted({cell.python for cell in self.cells}))
+            known = ", ".join(sorted({cell.python for cell in among}))
             raise InputError(
                 f"no single cell for Python {python!r}",
                 expected=f"one of {known}",

@@ -22,7 +22,7 @@ from qualify.engine import Engine
 from qualify.errors import BuildError
 from qualify.gate import Releases
 from qualify.images import Declaration
-from qualify.interpreter import Interpreter
+from qualify.interpreter import Python
 from qualify.stage import Stages
 from qualify.wheelhouse import Closure, fetch_companions
 
@@ -89,7 +89,7 @@ def build_neighbours(
     closure: Closure,
     engine: Engine,
     declaration: Declaration,
-    interpreter: Interpreter,
+    python: Python,
 ) -> Releases:
     """The releases before and after that of the wheels `here`, as matrix/compat.toml says, and the
     companions that matrix/companions.txt pins."""
@@ -105,7 +105,7 @@ def build_neighbours(
     made: list[evidence.Neighbour] = []
     for neighbour in read_compat(path, versions[0]).neighbours:
         move = Move(version=versions[0], neighbour=neighbour)
-        built = build_wheels(stages, tree, closure, engine, declaration, interpreter, move)
+        built = build_wheels(stages, tree, closure, engine, declaration, python, move)
         wheels[neighbour.name] = tuple(wheel.path for wheel in built)
         made += [
             evidence.Neighbour(
@@ -116,7 +116,7 @@ def build_neighbours(
             )
             for wheel in built
         ]
-    companions = fetch_companions(stages, interpreter, tree / "matrix" / "companions.txt")
+    companions = fetch_companions(stages, python, tree / "matrix" / "companions.txt")
     return Releases(
         wheels=wheels,
         neighbours=tuple(made),

@@ -98,7 +98,7 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 
     matrix: Matrix
     cell: Cell
-    interpreter: interpreter.Interpreter
+    python: interpreter.Python
     engine: engine.Engine
     images: images.Declaration
 
@@ -139,7 +139,7 @@ def prepare(
     And, unless told otherwise, build the wheels of the releases before and after.
     """
     begun = begin(tree, stages, python=python, room=room)
-    choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.interpreter)
+    choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.python)
     if named:
         require_room(choice, begun.images, named)
     made = prepare_wheels(
@@ -201,8 +201,9 @@ def prepare_wheels(
 
 def named_room(stages: Stages, made: Prepared, name: str) -> RoomSpec:
     """A room of the install matrix."""
+    devices = installs.devices_of(made.wheels, made.releases)
     return installs.spec_of(
-        stages, made.choice, made.images, name, made.closure, made.hidden, made.wheels
+        stages, made.choice, made.images, name, made.closure, made.hidden, devices
     )
 
 
@@ -219,25 +220,27 @@ def audit(tree: Path, stages: Stages, python: str, room: str) -> list[Report]:
     return inspection.audit_wheels(stages, begun.matrix.audit, wheels, closure)
 
 
-def begin(tree: Path, stages: Stages, *, python: str, room: str) -> Begun:
-    """What the wheels of `python`'s cell are built with. Raises HostError for what is not there."""
+def begin(tree: Path, stages: Stages, *, python: str, room: str, to_claim: bool = True) -> Begun:
+    """What the wheels of `python`'s cell are built with. Raises HostError for what is not there.
+
+    Unless it is one `to_claim`, the cell may be one that is installed only.
+    """
     matrix = read_matrix(tree)
-    cell = matrix.cells.for_python(python)
-    found = find_interpreter(python)
+    cells = matrix.cells
+    cell = cells.for_python(python) if to_claim else cells.installed_with(python)
+    declared = images.load(tree / "containers" / "images.toml")
+    found = find_python(cell.python, declared)
     chosen = engine.choose(room)
     stages.progress(f"rooms: {chosen.note}")
-    declared = images.load(tree / "containers" / "images.toml")
     doctor.demand(chosen, declared)
-    return Begun(matrix=matrix, cell=cell, interpreter=found, engine=chosen, images=declared)
+    return Begun(matrix=matrix, cell=cell, python=found, engine=chosen, images=declared)
 
 
 def make_wheels(tree: Path, stages: Stages, begun: Begun) -> tuple[Closure, tuple[Wheel, ...]]:
     """The wheels, and those of others that are installed with them."""
     constraints = tree / "matrix" / "constraints.txt"
-    closure = wheelhouse.fetch(stages, begun.interpreter, constraints)
-    wheels = build.build_wheels(
-        stages, tree, closure, begun.engine, begun.images, begun.interpreter
-    )
+    closure = wheelhouse.fetch(stages, begun.python, constraints)
+    wheels = build.build_wheels(stages, tree, closure, begun.engine, begun.images, begun.python)
     check_cell(begun.cell, wheels, closure)
     return closure, wheels
 
@@ -247,7 +250,7 @@ def make_neighbours(
 ) -> Releases:
     """The releases before and after that of `wheels`."""
     return neighbours.build_neighbours(
-        stages, tree, wheels, closure, begun.engine, begun.images, begun.interpreter
+        stages, tree, wheels, closure, begun.engine, begun.images, begun.python
     )
 
 
@@ -328,7 +331,7 @@ def rebuild(tree: Path, stages: Stages, *, python: str, room: str) -> rebuilding
     begun = begin(tree, stages, python=python, room=room)
     closure, wheels = make_wheels(tree, stages, begun)
     return rebuilding.rebuild(
-        stages, tree, closure, begun.engine, begun.images, begun.interpreter, wheels
+        stages, tree, closure, begun.engine, begun.images, begun.python, wheels
     )
 
 
@@ -354,7 +357,8 @@ def install_everywhere(
     told in the report, and the others are tried.
     """
     matrix = read_matrix(tree)
-    cells = [matrix.cells.for_python(python) for python in pythons] or list(matrix.cells.cells)
+    cells = [matrix.cells.installed_with(python) for python in pythons]
+    cells = cells or [*matrix.cells.cells, *matrix.cells.installed_only]
     index.require(evidence_folder)
     tier = installs.tier(matrix.gates)
     asked = msgspec.structs.replace(
@@ -362,8 +366,8 @@ def install_everywhere(
     )
     started = []
     for cell in cells:  # before the work: a missing interpreter or an unknown room costs no build
-        begun = begin(tree, stages, python=cell.python, room=room)
-        choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.interpreter)
+        begun = begin(tree, stages, python=cell.python, room=room, to_claim=False)
+        choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.python, fewest=1)
         installs.require(choice, begun.images, matrix.cells.rooms_of(cell))
         started.append((begun, choice))
     found = []
@@ -438,17 +442,20 @@ def visited(tree: Path, made: Prepared, spec: RoomSpec) -> Iterator[tuple[Room, 
         yield opened, opened.put(tree / "tests" / "gates")
 
 
-def find_interpreter(python: str) -> interpreter.Interpreter:
-    """The Python of this session if it is the one asked for, else the one on PATH."""
+def find_python(python: str, declared: images.Declaration) -> interpreter.Python:
+    """The Python of this session if it is the one asked for, else the one on PATH, else what the
+    system of a room has of its own."""
     path = sys.executable if python == OWN_PYTHON else shutil.which(f"python{python}")
-    if path is None:
-        raise HostError(
-            f"there is no Python {python}",
-            expected=f"python{python} on PATH",
-            got=f"Python {OWN_PYTHON} only",
-            mend=f"Install Python {python}; a missing interpreter is never skipped",
-        )
-    return interpreter.find(Path(path))
+    if path is not None:
+        return interpreter.find(Path(path))
+    if any(image.python == python for image in declared.room):
+        return interpreter.RoomsOwn(minor=python)
+    raise HostError(
+        f"there is no Python {python}",
+        expected=f"python{python} on PATH, or a room of containers/images.toml that has it",
+        got=f"Python {OWN_PYTHON} only",
+        mend=f"Install Python {python}; a missing interpreter is never skipped",
+    )
 
 
 def digests(wheels: tuple[Wheel, ...]) -> dict[str, str]:

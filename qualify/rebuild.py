@@ -18,7 +18,7 @@ from qualify.compare import Difference, compare
 from qualify.content import sha256_of
 from qualify.engine import Engine
 from qualify.images import Declaration
-from qualify.interpreter import Interpreter
+from qualify.interpreter import Python
 from qualify.stage import Output, Stages
 from qualify.wheelhouse import Closure
 
@@ -71,16 +71,14 @@ def rebuild(
     closure: Closure,
     engine: Engine,
     declaration: Declaration,
-    interpreter: Interpreter,
+    python: Python,
     first: tuple[Wheel, ...],
 ) -> Report:
     """Build the wheels of `tree` again and compare them with the `first`, in build's order."""
     tools = build.toolchain(stages, engine, declaration.build)
     sdk = build.torch_sdk(stages, closure)
     wheels = [
-        rebuild_one(
-            stages, tree, package, tools, interpreter, sdk if package.torch else None, wheel
-        )
+        rebuild_one(stages, tree, package, tools, python, sdk if package.torch else None, wheel)
         for package, wheel in zip(build.PACKAGES, first, strict=True)
     ]
     varied, kept = surroundings(_around(tools), in_container=engine.has_images)
@@ -92,12 +90,12 @@ def rebuild_one(
     tree: Path,
     package: Package,
     tools: Toolchain,
-    interpreter: Interpreter,
+    python: Python,
     sdk: Output | None,
     first: Wheel,
 ) -> Rebuilt:
     """Build one wheel again and compare it with the `first`."""
-    again = build.build_wheel(stages, tree, package, tools, interpreter, sdk, _around(tools))
+    again = build.build_wheel(stages, tree, package, tools, python, sdk, _around(tools))
     return rebuilt(first, again.path)
 
 

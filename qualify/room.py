@@ -86,7 +86,7 @@ class RoomSpec(msgspec.Struct, frozen=True, kw_only=True):
     work_bytes: int | None = None
     """Bound of the work folder; None for what the disk has."""
     setting: Setting = PLAIN
-    device: Apart | None = None
+    devices: tuple[Apart, ...] = ()
     packages: tuple[str, ...] = ()
     """Those that the image declares; none where there is no image."""
     sandbox: Plan | None = None
@@ -335,7 +335,7 @@ def open_room(spec: RoomSpec) -> Room:
                 work=work,
                 work_bytes=bound,
                 setting=spec.setting,
-                device=spec.device,
+                devices=spec.devices,
             )
             return Room(spec, walls, python=PYTHON, work=work)
         case RoomKind.SANDBOX:

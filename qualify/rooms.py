@@ -23,7 +23,7 @@ from qualify.container import Apart
 from qualify.engine import Engine, RoomKind
 from qualify.errors import HostError
 from qualify.images import PLAIN, Declaration, RoomImage, Setting
-from qualify.interpreter import Interpreter, Moved, transplant
+from qualify.interpreter import Interpreter, Moved, Python, RoomsOwn, transplant
 from qualify.room import RoomFacts, RoomSpec
 from qualify.stage import Stages
 from qualify.wheelhouse import Closure
@@ -37,58 +37,79 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     engine: Engine
-    interpreter: Interpreter
+    python: Python
     images: tuple[RoomImage, ...] = ()
     able: tuple[RoomImage, ...] = ()
     moved: Moved | None = None
 
 
 def choose_rooms(
-    stages: Stages, engine: Engine, declaration: Declaration, interpreter: Interpreter
+    stages: Stages, engine: Engine, declaration: Declaration, python: Python, *, fewest: int = 2
 ) -> Choice:
-    """Two rooms for `interpreter`'s Python, of two operating systems where the engine has images.
+    """Two rooms for `python`, of two operating systems where the engine has images.
 
     The first is the OS that has this Python of its own, if one has. Takes seconds, and
-    is asked before anything is built: HostError where the interpreter runs in too few.
+    is asked before anything is built: HostError where it runs in fewer than `fewest`.
     """
-    match engine.kind:
-        case RoomKind.DOCKER | RoomKind.PODMAN:
-            moved = transplant(stages, interpreter)
-            able = _that_run(declaration.room, interpreter, moved)
-            return Choice(
-                engine=engine, interpreter=interpreter, images=able[:2], able=able, moved=moved
+    match engine.kind, python:
+        case ((RoomKind.DOCKER | RoomKind.PODMAN), _):
+            moved = transplant(stages, python) if isinstance(python, Interpreter) else None
+            able = _that_run(declaration.room, python, moved)
+            if len(able) < fewest:
+                raise _too_few(declaration.room, able, python, moved, fewest)
+            return Choice(engine=engine, python=python, images=able[:2], able=able, moved=moved)
+        case _, RoomsOwn():
+            raise HostError(
+                f"there is no Python {python.minor} on this machine",
+                expected="a container engine, for a room that has it of its own",
+                got=engine.note or engine.kind.value,
+                mend=f"Install Python {python.minor}, or a container engine",
             )
-        case RoomKind.SANDBOX if not interpreter.of_system:
-            moved = transplant(stages, interpreter)
-            return Choice(engine=engine, interpreter=interpreter, moved=moved)
-        case RoomKind.SANDBOX | RoomKind.PLAIN:
-            return Choice(engine=engine, interpreter=interpreter)
+        case RoomKind.SANDBOX, Interpreter(of_system=False):
+            return Choice(engine=engine, python=python, moved=transplant(stages, python))
+        case _:
+            return Choice(engine=engine, python=python)
 
 
 def _that_run(
-    declared: tuple[RoomImage, ...], interpreter: Interpreter, moved: Moved
+    declared: tuple[RoomImage, ...], python: Python, moved: Moved | None
 ) -> tuple[RoomImage, ...]:
     """The images that can be taken, the one with this Python of its own first.
 
-    A program runs with the C library that it was built for or newer.
+    A program runs with the C library that it was built for or newer; what this machine has not
+    is not `moved` anywhere.
     """
     able = [
         image
         for image in declared
-        if image.python == interpreter.minor or Version(image.glibc) >= Version(moved.glibc)
+        if image.python == python.minor
+        or (moved is not None and Version(image.glibc) >= Version(moved.glibc))
     ]
-    if len(able) < 2:
-        unable = ", ".join(
-            f"{image.name} has glibc {image.glibc}" for image in declared if image not in able
+    return tuple(sorted(able, key=lambda image: image.python != python.minor))
+
+
+def _too_few(
+    declared: tuple[RoomImage, ...],
+    able: tuple[RoomImage, ...],
+    python: Python,
+    moved: Moved | None,
+    fewest: int,
+) -> HostError:
+    unable = [image for image in declared if image not in able]
+    if moved is None:
+        return HostError(
+            f"{python.name} does not run in enough rooms",
+            expected=f"{fewest} rooms that have it of their own",
+            got=", ".join(f"{image.name} has Python {image.python}" for image in unable),
+            mend=f"Install Python {python.minor} here, such as with uv python install",
         )
-        raise HostError(
-            f"{interpreter.executable} does not run in enough rooms",
-            expected=f"two rooms with glibc {moved.glibc} or newer, which it was built for",
-            got=unable,
-            mend=f"Take a Python {interpreter.minor} built for an older one (uv python install "
-            f"{interpreter.minor}), or pass --room sandbox",
-        )
-    return tuple(sorted(able, key=lambda image: image.python != interpreter.minor))
+    return HostError(
+        f"{python.name} does not run in enough rooms",
+        expected=f"{fewest} rooms with glibc {moved.glibc} or newer, which it was built for",
+        got=", ".join(f"{image.name} has glibc {image.glibc}" for image in unable),
+        mend=f"Take a Python {python.minor} built for an older one (uv python install "
+        f"{python.minor}), or pass --room sandbox",
+    )
 
 
 def prepare_rooms(
@@ -122,9 +143,10 @@ def require_able(choice: Choice, image: RoomImage) -> None:
     """Raise HostError where this Python does not run in `image`, or there is no engine for it."""
     if image not in choice.able:
         raise HostError(
-            f"{choice.interpreter.executable} does not run in room {image.name}",
-            expected="a container engine, and a Python built for its C library or an older one",
-            got=choice.engine.note or f"glibc {image.glibc}",
+            f"{choice.python.name} does not run in room {image.name}",
+            expected="a container engine, and a Python that the room has, or that was built here "
+            "for its C library or an older one",
+            got=f"{choice.engine.note}; Python {image.python}, glibc {image.glibc}",
         )
 
 
@@ -135,18 +157,15 @@ def room_of(
     setting: Setting,
     closure: Closure,
     hidden: tuple[Path, ...],
-    driver: Apart,
+    devices: tuple[Apart, ...],
 ) -> RoomSpec:
-    """The room of one image in one setting; `driver` is the device's where that is apart.
+    """The room of one image in one setting, which has `devices` where they are apart.
 
     Raises HostError where this Python does not run in it, or there is no engine to make it.
     """
     require_able(choice, image)
-    spec = _container_room(stages, choice, image, closure, hidden, setting)
-    if not setting.device_apart:
-        return spec
-    digest = hashlib.sha256(f"{spec.digest} {driver.sha256}".encode()).hexdigest()
-    return msgspec.structs.replace(spec, device=driver, digest=digest)
+    apart = devices if setting.device_apart else ()
+    return _container_room(stages, choice, image, closure, hidden, setting, apart)
 
 
 def _container_room(
@@ -156,8 +175,9 @@ def _container_room(
     closure: Closure,
     hidden: tuple[Path, ...],
     setting: Setting = PLAIN,
+    devices: tuple[Apart, ...] = (),
 ) -> RoomSpec:
-    minor = choice.interpreter.minor
+    minor = choice.python.minor
     moved = None if image.python == minor else choice.moved
     name = image.name
     if setting.packages:
@@ -174,11 +194,13 @@ def _container_room(
         python=made.python,
         torch=closure.torch,
         kernel=platform.release(),
-        isolation=container.isolation(setting),
+        isolation=container.isolation(setting, devices),
     )
+    drivers = (device.sha256 for device in devices)
     return msgspec.structs.replace(
-        _spec(choice.engine, facts, hidden, str(msgspec.json.encode(setting))),
+        _spec(choice.engine, facts, hidden, str(msgspec.json.encode(setting)), *drivers),
         setting=setting,
+        devices=devices,
         packages=image.packages,
     )
 
@@ -186,7 +208,8 @@ def _container_room(
 def _sandbox_rooms(
     stages: Stages, choice: Choice, closure: Closure, hidden: tuple[Path, ...]
 ) -> Callable[[str, str], RoomSpec]:
-    engine, interpreter = choice.engine, choice.interpreter
+    engine, interpreter = choice.engine, choice.python
+    assert isinstance(interpreter, Interpreter), "a room without images has this machine's"
     layer = layers.sandbox_layer(stages, choice.moved, interpreter, closure)
     binds = layers.sandbox_binds(choice.moved, interpreter)
     system = platform.freedesktop_os_release()
@@ -215,7 +238,8 @@ def _sandbox_rooms(
 def _plain_rooms(
     stages: Stages, choice: Choice, closure: Closure, hidden: tuple[Path, ...]
 ) -> Callable[[str, str], RoomSpec]:
-    engine, interpreter = choice.engine, choice.interpreter
+    engine, interpreter = choice.engine, choice.python
+    assert isinstance(interpreter, Interpreter), "a room without images has this machine's"
     system = platform.freedesktop_os_release()
 
     def make(name: str, repeat_of: str) -> RoomSpec:

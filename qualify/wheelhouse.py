@@ -14,6 +14,7 @@ import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 from packaging.utils import parse_wheel_filename
@@ -21,12 +22,15 @@ from packaging.utils import parse_wheel_filename
 from qualify import process
 from qualify.content import code_of, sha256_of
 from qualify.errors import HostError, InputError
-from qualify.interpreter import Interpreter
+from qualify.interpreter import Interpreter, Python, RoomsOwn
 from qualify.progress import LOG
 from qualify.stage import Stages, remove_tree
 
 DOWNLOAD_SECONDS = 3600
+RESOLVE_SECONDS = 600
 REQUIREMENTS = "requirements.txt"
+Word: TypeAlias = str | os.PathLike[str]
+"""Of a command line."""
 
 
 class Closure(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,10 +44,10 @@ class Closure(msgspec.Struct, frozen=True, kw_only=True):
     torch_wheel: Path
 
 
-def fetch(stages: Stages, interpreter: Interpreter, constraints: Path) -> Closure:
+def fetch(stages: Stages, python: Python, constraints: Path) -> Closure:
     """Download `requirements.txt` beside `constraints`, at the versions pinned there.
 
-    For `interpreter`, from the index that pip is configured for; only wheels, never a
+    For `python`, from the index that pip is configured for; only wheels, never a
     source build. Raises HostError with pip's own words when that fails.
     """
     requirements = constraints.with_name(REQUIREMENTS)
@@ -51,7 +55,7 @@ def fetch(stages: Stages, interpreter: Interpreter, constraints: Path) -> Closur
         if not path.is_file():
             raise InputError("no such file", expected="a list of requirements", got=str(path))
     inputs = {
-        "python": interpreter.minor,
+        "python": python.minor,
         "machine": f"{platform.system()} {platform.machine()}",
         "constraints": sha256_of(constraints),
         "requirements": sha256_of(requirements),
@@ -60,25 +64,22 @@ def fetch(stages: Stages, interpreter: Interpreter, constraints: Path) -> Closur
     output = stages.make(
         "wheelhouse",
         inputs,
-        lambda folder: _download(
-            interpreter,
-            ["--constraint", constraints, "--requirement", requirements],
-            folder,
-        ),
+        lambda folder: _download(python, requirements, ["--constraint", constraints], folder),
     )
-    return read(output.path, interpreter.minor)
+    return read(output.path, python.minor)
 
 
-def fetch_companions(stages: Stages, interpreter: Interpreter, companions: Path) -> list[Path]:
+def fetch_companions(stages: Stages, python: Python, companions: Path) -> list[Path]:
     """Download the wheels that `companions` pins for this Python, each by itself."""
     inputs = {
-        "python": interpreter.minor,
+        "python": python.minor,
         "machine": f"{platform.system()} {platform.machine()}",
         "companions": sha256_of(companions),
         "code": code_of("wheelhouse"),
     }
-    words: list[str | os.PathLike[str]] = ["--no-deps", "--requirement", companions]
-    output = stages.make("companions", inputs, lambda folder: _download(interpreter, words, folder))
+    output = stages.make(
+        "companions", inputs, lambda folder: _download(python, companions, ["--no-deps"], folder)
+    )
     return sorted(output.path.glob("*.whl"))
 
 
@@ -101,27 +102,31 @@ def read(folder: Path, python: str) -> Closure:
     )
 
 
-def _download(
-    interpreter: Interpreter, wanted: Sequence[str | os.PathLike[str]], folder: Path
-) -> None:
+def _download(python: Python, wanted: Path, options: Sequence[Word], folder: Path) -> None:
+    """The wheels of the list `wanted`; `options` are such as pip and uv both know."""
     others = [path.parent for path in sorted(folder.parent.glob(f"[!.]*/{REQUIREMENTS}"))]
     others = [other for other in others if whole(other)]
-    words: list[str | os.PathLike[str]] = [*_pip(interpreter), "download", "--no-cache-dir"]
-    words += ["--only-binary=:all:", "--disable-pip-version-check", "--progress-bar=off"]
-    words += ["--dest", folder, *wanted]
-    # pip prefers a local file to the same version of an index, so this saves the download.
-    for other in others:
-        words += ["--find-links", other]
     # pip unpacks gigabytes, and one that is killed leaves them: here they go with the stage.
     scratch = folder / ".pip"
     scratch.mkdir()
+    words: list[Word] = [*_pip(python), "download", "--no-cache-dir", "--only-binary=:all:"]
+    words += ["--disable-pip-version-check", "--progress-bar=off", "--dest", folder]
+    match python:
+        case Interpreter():
+            words += [*options, "--requirement", wanted]
+        case RoomsOwn():
+            words += ["--no-deps", f"--python-version={python.minor}"]
+            words += ["--requirement", _resolved(python, wanted, options, scratch)]
+    # pip prefers a local file to the same version of an index, so this saves the download.
+    for other in others:
+        words += ["--find-links", other]
     env = {**os.environ, "TMPDIR": str(scratch)}
     done = process.run(words, env=env, timeout=DOWNLOAD_SECONDS, log=folder / LOG)
     (folder / LOG).unlink()
     remove_tree(scratch)
     if not done.ok:
         raise HostError(
-            f"pip could not download what Python {interpreter.minor} needs",
+            f"pip could not download what Python {python.minor} needs",
             expected="every requirement as a wheel",
             got=(done.stderr.strip() or "a timeout")[-800:],
             mend="Check the network and pip's index configuration",
@@ -132,10 +137,34 @@ def _download(
     (folder / REQUIREMENTS).write_text("".join(lines.values()))
 
 
-def _pip(interpreter: Interpreter) -> list[str | os.PathLike[str]]:
-    """The pip of this session where it is of that Python; the distribution's may lack pip."""
-    ours = f"{sys.version_info[0]}.{sys.version_info[1]}" == interpreter.minor
-    return [sys.executable if ours else interpreter.executable, "-I", "-m", "pip"]
+def _resolved(python: RoomsOwn, wanted: Path, options: Sequence[Word], folder: Path) -> Path:
+    """`wanted` and all that it needs, as a list of exact versions.
+
+    pip takes wheels for another Python than its own, and judges markers by its own all the same.
+    """
+    made = folder / "resolved.txt"
+    words: list[Word] = [sys.executable, "-I", "-m", "uv", "pip", "compile", "--quiet"]
+    words += ["--no-cache", "--no-header", "--no-annotate", "--only-binary=:all:"]
+    words += [f"--python-version={python.minor}", *options, "--output-file", made, wanted]
+    done = process.run(words, timeout=RESOLVE_SECONDS)
+    if not done.ok:
+        raise HostError(
+            f"uv could not resolve what Python {python.minor} needs",
+            expected=f"every requirement of {wanted.name} as a wheel",
+            got=(done.stderr.strip() or "a timeout")[-800:],
+            mend="Check the network and uv's index configuration (UV_INDEX_URL), "
+            f"or install Python {python.minor}: its own pip is taken then",
+        )
+    return made
+
+
+def _pip(python: Python) -> list[Word]:
+    """The pip of this session where it is of that Python, or where no other is; the distribution's
+    may lack pip."""
+    ours = f"{sys.version_info[0]}.{sys.version_info[1]}" == python.minor
+    if isinstance(python, RoomsOwn) or ours:
+        return [sys.executable, "-I", "-m", "pip"]
+    return [python.executable, "-I", "-m", "pip"]
 
 
 def pin(wheel: Path) -> str:

@@ -62,6 +62,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="STEPPING/FIRMWARE/POWER_MODE,... of the device: gate 0 goes over each",
     )
     group.addoption("--releases", type=Path, help="a folder of wheels before, here, after: gate 7")
+    group.addoption(
+        "--nodes",
+        type=Path,
+        help="a folder of nodes before, here, after, of devices that emud of each release serves "
+        "in another container: gate 7",
+    )
     group.addoption("--report", type=Path, help="write the gate protocol to this new file")
 
 
@@ -112,10 +118,13 @@ class Check:
         self.function = where[: -len(self.case) - 2] if callspec else where
         file, _, name = where.partition("::")
         given = ["--device", device]
-        if {"configuration", "every_configuration"} & set(getattr(item, "fixturenames", ())):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if {"configuration", "every_configuration"} & fixtures:
             given += ["--configurations", item.config.getoption("--configurations")]
-        if "releases" in getattr(item, "fixturenames", ()):
+        if "releases" in fixtures:
             given += ["--releases", str(item.config.getoption("--releases"))]
+        if "nodes" in fixtures and (nodes := item.config.getoption("--nodes")):
+            given += ["--nodes", str(nodes)]
         self.command = _command(item.config.rootpath / file, name, given)
         self.whole = _command(item.config.rootpath / file, self.function.partition("::")[2], given)
 

@@ -1,10 +1,8 @@
-"""The exchange with a command in a container, over a socket pair."""
+"""What a record says about the walls of a room in a container."""
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
+from pathlib import Path
 from typing import cast
 
 import docker
@@ -12,62 +10,8 @@ import pytest
 import requests
 from docker.errors import APIError, NotFound
 
-from qualify.container import ending, exchange, isolation, remove
+from qualify.container import Apart, isolation, remove
 from qualify.images import PLAIN, Setting
-
-
-def frame(number: int, data: bytes) -> bytes:
-    return bytes([number, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
-
-
-def test_output_that_came_with_the_head_is_not_lost() -> None:
-    here, engine = socket.socketpair()
-    with engine, here, here.makefile("rb") as reader:
-        engine.sendall(b"101\r\n" + frame(1, b"first ") + frame(2, b"aside"))
-        assert reader.readline() == b"101\r\n"  # and the rest is in the reader's buffer now
-        engine.sendall(frame(1, b"second"))
-        engine.shutdown(socket.SHUT_WR)
-        assert exchange(here, reader, b"") == (b"first second", b"aside")
-
-
-def test_input_is_fed_while_output_comes() -> None:
-    here, engine = socket.socketpair()
-    with engine, here, here.makefile("rb") as reader:
-        sent = bytes(3_000_000)  # more than the socket holds
-        engine.sendall(frame(2, b"x"))
-        received = bytearray()
-
-        def drain() -> None:
-            while block := engine.recv(65536):
-                received.extend(block)
-            engine.sendall(frame(1, b"done"))
-            engine.close()
-
-        thread = threading.Thread(target=drain)
-        thread.start()
-        assert exchange(here, reader, sent) == (b"done", b"x")
-        thread.join()
-        assert bytes(received) == sent
-
-
-def test_an_engine_that_drips_is_ended() -> None:
-    here, engine = socket.socketpair()
-    stop = threading.Event()
-
-    def drip() -> None:
-        with contextlib.suppress(OSError):
-            while not stop.wait(0.02):
-                engine.sendall(frame(1, b"."))
-
-    thread = threading.Thread(target=drip)
-    with engine, here, here.makefile("rb") as reader:
-        thread.start()
-        try:
-            with pytest.raises(TimeoutError, match="not done"), ending(here, 0.3):
-                exchange(here, reader, b"")
-        finally:
-            stop.set()
-            thread.join()
 
 
 @pytest.mark.parametrize(
@@ -120,3 +64,13 @@ def said(status: int) -> requests.Response:
     answer = requests.Response()
     answer.status_code = status
     return answer
+
+
+def test_a_record_says_whose_devices_are_apart() -> None:
+    devices = [
+        Apart(driver=Path("a.whl"), sha256="1" * 64),
+        Apart(driver=Path("b.whl"), sha256="2" * 64, release="before"),
+    ]
+    assert len(isolation(PLAIN)) == 3
+    words = isolation(PLAIN, devices)[3]
+    assert "a container of its own for the device of each release: here, before;" in words

@@ -12,9 +12,12 @@ from rich.console import Console
 from samples import CELL, GATES, World, check, events, jsonl, room, spec
 
 from qualify import images, installs, interpreter
+from qualify.build import Wheel
 from qualify.claim import Asked, Denial, Verdict
 from qualify.engine import Engine, RoomKind
 from qualify.errors import HostError, InputError
+from qualify.evidence import Digest, Neighbour
+from qualify.gate import Releases
 from qualify.matrix import Gates, load
 from qualify.rooms import Choice
 from qualify.show import installed
@@ -153,7 +156,7 @@ def test_a_room_that_cannot_be_is_told_before_the_work() -> None:
     declared = images.load(Path(__file__).parents[2] / "containers" / "images.toml")
     choice = Choice(
         engine=Engine(kind=RoomKind.DOCKER),
-        interpreter=interpreter.find(),
+        python=interpreter.find(),
         able=declared.room[:1],
     )
     installs.require(choice, declared, ("debian12", "debian12+root"))
@@ -164,3 +167,38 @@ def test_a_room_that_cannot_be_is_told_before_the_work() -> None:
     without = msgspec.structs.replace(choice, engine=Engine(kind=RoomKind.SANDBOX), able=())
     with pytest.raises(HostError, match="expected a container engine"):
         installs.require(without, declared, ("debian12",))
+
+
+def test_each_release_has_its_own_driver_for_its_device() -> None:
+    names = ("emu_driver_shim-{}-py3-none-x.whl", "emu_runtime-{}-py3-none-x.whl")
+    wheels, neighbours = {}, []
+    for number, (release, version) in enumerate((("before", "0.0.9"), ("after", "0.2.0"))):
+        wheels[release] = tuple(Path(release, name.format(version)) for name in reversed(names))
+        for name in names:
+            digest = Digest(sha256=str(number) * 64)
+            neighbours.append(
+                Neighbour(release=release, name=name.format(version), digest=digest, made="moved")
+            )
+    releases = Releases(
+        wheels=wheels,
+        neighbours=tuple(neighbours),
+        companions={},
+        compat=Path("compat.toml"),
+        compat_sha256="",
+    )
+    here = [
+        Wheel(path=Path(name), sha256="7" * 64, name=name, version="0.1.0")
+        for name in ("emu-driver-shim", "emu-runtime")
+    ]
+    devices = installs.devices_of(tuple(here), releases)
+    assert [(d.release, str(d.driver), d.sha256[0], d.folders[-1]) for d in devices] == [
+        ("here", "emu-driver-shim", "7", "/dev/emu-releases/here"),
+        (
+            "before",
+            "before/emu_driver_shim-0.0.9-py3-none-x.whl",
+            "0",
+            "/dev/emu-releases/before",
+        ),
+        ("after", "after/emu_driver_shim-0.2.0-py3-none-x.whl", "1", "/dev/emu-releases/after"),
+    ]
+    assert devices[0].folders[0] == "/dev/emu", "where users look"

@@ -254,9 +254,31 @@ def test_rooms_of_a_cell_that_cannot_be(tmp_path: Path, lines: str, message: str
 def test_every_room_of_the_matrix_is_declared() -> None:
     declared = images.load(MATRIX.parent / "containers" / "images.toml")
     cells = matrix.load(MATRIX / "cells.toml", Cells)
-    rooms = [room for cell in cells.cells for room in cells.rooms_of(cell)]
+    every = (*cells.cells, *cells.installed_only)
+    rooms = [room for cell in every for room in cells.rooms_of(cell)]
     assert all(images.named(declared, room) for room in rooms)
     assert len(rooms) >= 20
+
+
+def test_what_is_installed_only_is_no_cell_of_the_matrix() -> None:
+    cells = matrix.load(MATRIX / "cells.toml", Cells)
+    (only,) = cells.installed_only
+    assert cells.installed_with(only.python) == only
+    assert cells.installed_with("3.11") == cells.for_python("3.11")
+    with pytest.raises(InputError, match=rf"no single cell for Python '{only.python}'"):
+        cells.for_python(only.python)
+    with pytest.raises(InputError, match="unknown cell"):
+        cells.by_id(only.id)
+
+
+def test_nothing_is_installed_only_that_is_a_cell(tmp_path: Path) -> None:
+    path = tmp_path / "cells.toml"
+    path.write_text((MATRIX / "cells.toml").read_text().replace("emu-a0-py3.14", "emu-a0-py3.13"))
+    with pytest.raises(InputError, match=re.escape("each one once, got emu-a0-py3.13")):
+        matrix.load(path, Cells)
+    path.write_text((MATRIX / "cells.toml").read_text().replace('["debian-forky"]', "[]"))
+    with pytest.raises(InputError, match=re.escape("installed_only[0].images")):
+        matrix.load(path, Cells)
 
 
 def test_there_is_a_cell_and_a_tier(tmp_path: Path) -> None:

@@ -9,13 +9,16 @@ import pytest
 from samples import CELL, GATES, TODAY, check, events, jsonl, make_record, room
 from test_gate import inputs, releases
 
-from qualify import evidence, gate, index, installs, pipeline
+from qualify import evidence, gate, images, index, installs, pipeline
 from qualify.build import Wheel
 from qualify.errors import BuildError, EvidenceError, HostError, InputError
 from qualify.evidence import Record
 from qualify.gate import Inputs
+from qualify.interpreter import Interpreter, RoomsOwn
 from qualify.stage import Stages
 from qualify.wheelhouse import Closure
+
+TREE = Path(__file__).parents[2]
 
 
 class Runs:
@@ -184,8 +187,19 @@ def test_a_damaged_index_is_told_before_any_work(tmp_path: Path, stages: Stages)
 
 def test_a_missing_interpreter_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
+    declared = images.load(TREE / "containers" / "images.toml")
     with pytest.raises(HostError, match=r"there is no Python 3.99: expected python3.99 on PATH"):
-        pipeline.find_interpreter("3.99")
+        pipeline.find_python("3.99", declared)
+
+
+def test_a_python_that_only_rooms_have_is_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = images.load(TREE / "containers" / "images.toml")
+    own = pipeline.find_python(pipeline.OWN_PYTHON, declared)
+    assert isinstance(own, Interpreter), "this machine's comes first"
+    monkeypatch.setenv("PATH", "")
+    room = msgspec.structs.replace(declared.room[0], python="3.99")
+    declared = msgspec.structs.replace(declared, room=(room, *declared.room[1:]))
+    assert pipeline.find_python("3.99", declared) == RoomsOwn(minor="3.99")
 
 
 def test_a_verdict_is_kept_under_its_digest(tmp_path: Path) -> None:

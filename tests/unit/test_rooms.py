@@ -10,6 +10,7 @@ import pytest
 from qualify import images, interpreter, rooms
 from qualify.engine import Engine, RoomKind
 from qualify.errors import HostError
+from qualify.interpreter import RoomsOwn
 from qualify.stage import Stages
 
 OURS = Path(__file__).parents[2] / "containers" / "images.toml"
@@ -42,6 +43,38 @@ def test_a_python_for_a_newer_c_library_is_refused_before_anything_is_built(tmp_
     assert f"{python.executable} does not run in enough rooms" in str(caught.value)
     assert "has glibc 2.1" in caught.value.got and "uv python install" in caught.value.mend
     assert {output.name for output in stages.timings} == {"interpreter"}
+
+
+ROOMS_OWN = RoomsOwn(minor="3.99")
+
+
+def with_python(declared: images.Declaration, *names: str) -> images.Declaration:
+    """Rooms of which those named have that Python of their own."""
+    rooms = tuple(
+        msgspec.structs.replace(image, python="3.99") if image.name in names else image
+        for image in declared.room
+    )
+    return msgspec.structs.replace(declared, room=rooms)
+
+
+def test_a_python_of_rooms_is_in_those_that_have_it_alone(tmp_path: Path) -> None:
+    stages = Stages(tmp_path, keep_free=0)
+    declared = with_python(images.load(OURS), "debian13")
+    choice = rooms.choose_rooms(stages, DOCKER, declared, ROOMS_OWN, fewest=1)
+    assert [image.name for image in choice.able] == ["debian13"] and choice.moved is None
+    assert not stages.timings, "nothing is copied into a room"
+    with pytest.raises(HostError) as caught:
+        rooms.choose_rooms(stages, DOCKER, declared, ROOMS_OWN)
+    assert "Python 3.99, which this machine has not, does not run in enough" in caught.value.what
+    assert caught.value.expected == "2 rooms that have it of their own"
+    assert "debian12 has Python 3.11" in caught.value.got
+
+
+@pytest.mark.parametrize("kind", [RoomKind.SANDBOX, RoomKind.PLAIN])
+def test_a_python_of_rooms_needs_an_engine(tmp_path: Path, kind: RoomKind) -> None:
+    declared = with_python(images.load(OURS), "debian12", "debian13")
+    with pytest.raises(HostError, match=r"no Python 3.99 on this machine: expected a container"):
+        rooms.choose_rooms(Stages(tmp_path, keep_free=0), Engine(kind=kind), declared, ROOMS_OWN)
 
 
 def with_glibc(declared: images.Declaration, version: str) -> tuple[images.RoomImage, ...]:

@@ -22,3 +22,10 @@ def releases(request: pytest.FixtureRequest) -> Releases:
     if folder is None:
         pytest.skip("--releases names no folder with the wheels of the releases before and after")
     return read(folder)
+
+
+@pytest.fixture(scope="session")
+def nodes(request: pytest.FixtureRequest) -> Path | None:
+    """Where the nodes are of devices by emud of each release, if such were handed in."""
+    folder: Path | None = request.config.getoption("--nodes")
+    return folder

@@ -9,24 +9,20 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import socket
-import subprocess
 import sys
-import time
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from child import run_python
 from gate7_release.environments import start
+from gate7_release.hosts import device_of
 from gate7_release.releases import NAMES, Releases
 
 PARTS = ("driver", "runtime", "plugin")
 NUMBERS = re.compile(r"\d+\.\d+")
-START_SECONDS = 20
 
 
 @pytest.fixture(scope="module")
@@ -113,16 +109,23 @@ except EmuError as error:
 @pytest.mark.check("gate7.skew.device", obligations=["C1", "C3", "C4"], kind="focused test")
 @pytest.mark.parametrize("host", NAMES)
 def test_device(
-    host: str, tmp_path: Path, unpacked: dict[str, dict[str, str]], releases: Releases
+    host: str,
+    tmp_path: Path,
+    unpacked: dict[str, dict[str, str]],
+    releases: Releases,
+    nodes: Path | None,
+    detail: Callable[..., None],
 ) -> None:
     """In a container whose driver is of another release than the host's, the device is not found,
     or a call means something else there."""
-    with served(Path(unpacked["driver"][host]), tmp_path / "dev"):
+    with device_of(host, nodes, Path(unpacked["driver"][host]), tmp_path) as (folder, where_it_is):
+        detail(device=where_it_is)
         for name in NAMES:
             path = f"{unpacked['driver'][name]}:{unpacked['runtime'][name]}"
-            env = {"PYTHONPATH": path, "EMU_DEVICE_DIR": str(tmp_path / "dev")}
+            env = {"PYTHONPATH": path, "EMU_DEVICE_DIR": str(folder)}
             done = run_python(OPEN, env=env)
             said, _, text = done.stdout.partition("\n")
+            detail({name: said})
             where = f"{name} on a host with {host}: {done.told}"
             assert done.status == 0, where
             if works(releases, "driver", name, "emud", host):
@@ -157,32 +160,3 @@ def here(releases: Releases) -> dict[str, str]:
     with zipfile.ZipFile(releases.here.runtime) as wheel:
         data = json.loads(wheel.read("emu_runtime/interface.json"))
     return {name: ".".join(map(str, data[name])) for name in ("driver", "runtime")}
-
-
-@contextmanager
-def served(driver: Path, folder: Path) -> Iterator[None]:
-    """A device process of that driver's own, on a node in `folder`."""
-    folder.mkdir()
-    node = folder / "emu0"
-    emud = driver / "emu_driver_shim" / "bin" / "emud"
-    words = [str(emud), "--foreground", "--node", str(node)]
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
-        try:
-            end = time.monotonic() + START_SECONDS
-            while not listens(node):
-                assert process.poll() is None, f"emud ended with status {process.returncode}"
-                assert time.monotonic() < end, f"emud serves no node within {START_SECONDS} s"
-                time.sleep(0.01)
-            yield
-        finally:
-            process.terminate()
-            process.wait(START_SECONDS)
-
-
-def listens(node: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
-        try:
-            probe.connect(str(node))
-        except OSError:
-            return False
-    return True

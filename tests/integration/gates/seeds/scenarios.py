@@ -170,7 +170,7 @@ SEEDS: dict[str, Seed] = {
     "gate7.install.reinstall": without("--force-reinstall", "--reinstall"),
     "gate7.install.two_environments": one_place,
     "gate7.skew.parts": wrap(f"{SKEW}.start", untyped),
-    "gate7.skew.device": wrap(f"{SKEW}.subprocess.Popen", newer_device),
+    "gate7.skew.device": wrap("gate7_release.hosts.subprocess.Popen", newer_device),
     "gate7.skew.torch": wrap("gate7_release.test_torch.run_in", whole_site),
     "gate7.uninstall.each_order": after("uninstall", old_file),
     "gate7.upgrade.forward": after("--upgrade", old_file),
