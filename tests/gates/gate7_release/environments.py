@@ -43,9 +43,9 @@ class Environment(NamedTuple):
     def site(self) -> Path:
         return Path(sysconfig.get_path("purelib", "posix_prefix", {"base": str(self.root)}))
 
-    def run(self, code: str, **keywords: object) -> Finished:
+    def run(self, code: str, *arguments: str, **keywords: object) -> Finished:
         """Run `code` with this environment's Python."""
-        return run_python(code, python=self.python, **keywords)  # type: ignore[arg-type]
+        return run_python(code, *arguments, python=self.python, **keywords)  # type: ignore[arg-type]
 
 
 def make(root: Path, *, leave_out: Sequence[str] = (), options: Sequence[str] = ()) -> Environment:
