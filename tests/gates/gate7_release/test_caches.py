@@ -60,7 +60,8 @@ import os
 os.mkdir("gone"), os.chdir("gone"), os.rmdir("../gone")
 """
 FORKED = f"""
-import os, signal, torch
+import os, signal, torch, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # from 3.12 on of each fork beside a thread
 for number in range({PROCESSES}):
     child, killed = os.fork(), number % 3 == 0
     if child == 0:
