@@ -71,7 +71,21 @@ def start(
     *words: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Finished:
     """A program with nothing of the network, of caches and of anybody's configuration."""
-    variables = {
+    done = subprocess.run(
+        [str(word) for word in words],
+        env=alone(env or {}),
+        cwd=cwd,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=INSTALL_SECONDS,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def alone(more: Mapping[str, str]) -> dict[str, str]:
+    """The environment of such a program, and `more`."""
+    return {
         **{n: v for n, v in os.environ.items() if not n.startswith(("PIP_", "UV_"))},
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -83,18 +97,8 @@ def start(
         "UV_NO_INDEX": "1",
         "UV_OFFLINE": "1",
         "UV_LINK_MODE": "copy",
-        **(env or {}),
+        **more,
     }
-    done = subprocess.run(
-        [str(word) for word in words],
-        env=variables,
-        cwd=cwd,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        timeout=INSTALL_SECONDS,
-    )
-    return Finished(done.returncode, done.stdout, done.stderr)
 
 
 def pip(
