@@ -76,12 +76,14 @@ def make(root: Path) -> Places:
     return Places(root)
 
 
-def below(folder: Path) -> list[Path]:
-    return sorted(
+def below(folder: Path, *, links: bool = True) -> list[Path]:
+    """All that lies below a folder, links themselves too unless they are left out."""
+    found = (
         Path(where) / name
         for where, folders, files in os.walk(folder)
         for name in (*folders, *files)
     )
+    return sorted(path for path in found if links or not path.is_symlink())
 
 
 def wrong(found: dict[str, Entry]) -> list[str]:
