@@ -1,4 +1,6 @@
-"""Users that a clean machine may have: what is installed works for one without a name or a home."""
+"""Users that a clean machine may have: what is installed works for one without a name or a home,
+and beside one who was first to make the folder that it would have made.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,8 @@ try:
     raise SystemExit("the user has a name")
 except KeyError:
     pass
+"""
+USE = """
 import torch
 model = torch.nn.Linear(4, 4)
 ones = torch.ones(2, 4)
@@ -38,8 +42,27 @@ def test_a_user_without_a_name(
     with open_room(msgspec.structs.replace(spec, setting=nameless)) as room:
         installed = room.install([wheel.path for wheel in prepared.wheels])
         assert installed.ok, installed.stderr
-        words = [room.python, "-c", NOBODY]
+        words = [room.python, "-c", NOBODY + USE]
         done = room.run(words, env={"HOME": home}, cwd="/", timeout=300)
         assert done.ok, done.stderr
         diagnosis = room.run(["emu-diag"], env={"HOME": home}, timeout=300)
         assert diagnosis.ok, diagnosis.stdout
+
+
+def test_a_folder_that_another_user_made(prepared: Prepared) -> None:
+    """root was first to use torch.compile here, or has put a link to its own folder there."""
+    spec = prepared.rooms[0]
+    if not spec.engine.has_images:
+        pytest.skip("a room without an engine has one user")
+    with open_room(spec) as room:
+        installed = room.install([wheel.path for wheel in prepared.wheels])
+        assert installed.ok, installed.stderr
+        where = "import tempfile, getpass; print(tempfile.gettempdir(), getpass.getuser())"
+        temporary, user = room.run([room.python, "-c", where], timeout=60).stdout.split()
+        theirs = f"{temporary}/torchinductor_{user}"
+        for make in (f"mkdir -m 700 {theirs}", f"mkdir -m 755 /opt/own; ln -s /opt/own {theirs}"):
+            assert room.run(["sh", "-c", make], timeout=60, user="root").ok
+            done = room.run([room.python, "-c", USE], timeout=300)
+            assert done.ok, done.stderr
+            look = ["sh", "-c", f"ls -A {theirs}/; stat -c %U {theirs}; rm -r {theirs}"]
+            assert room.run(look, timeout=60, user="root").stdout == "root\n"

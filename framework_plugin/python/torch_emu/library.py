@@ -112,7 +112,7 @@ def _load_runtime() -> tuple[str, str]:
     except ImportError as error:
         raise PluginError(
             f"torch-emu needs emu-runtime, which cannot be imported: {error}. "
-            f"{reinstall().replace('torch-emu', 'emu-runtime')}"
+            f"{reinstall('emu-runtime')}"
         ) from error
     return runtime.load(), str(runtime.driver_path())
 

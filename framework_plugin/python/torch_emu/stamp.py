@@ -7,6 +7,7 @@ the library's own bytes and in `stamp.json` beside it; both have to agree.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import mmap
 import os
@@ -125,5 +126,12 @@ def _other_torch(built: str, torch: Torch) -> PluginError:
     )
 
 
-def reinstall() -> str:
-    return f"Run `{sys.executable} -m pip install --force-reinstall torch-emu`."
+def reinstall(name: str = "torch-emu") -> str:
+    """The command that mends what is installed of `name`: pip takes out what it replaces by its
+    RECORD, and refuses where a kill left it without one."""
+    try:
+        recorded = importlib.metadata.distribution(name).read_text("RECORD") is not None
+    except importlib.metadata.PackageNotFoundError:
+        recorded = True
+    how = "--force-reinstall" if recorded else "--ignore-installed --no-deps"
+    return f"Run `{sys.executable} -m pip install {how} {name}`."

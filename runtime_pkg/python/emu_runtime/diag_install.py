@@ -21,6 +21,7 @@ from pathlib import Path
 
 from emu_runtime import versions, whole
 from emu_runtime.diagnosis import Figures, Finding, Step
+from emu_runtime.errors import VersionError
 
 PACKAGES = ("emu-driver-shim", "emu-runtime")
 USERS = ("torch-emu", "torch")
@@ -28,13 +29,18 @@ USERS = ("torch-emu", "torch")
 
 
 def packages() -> Figures:
-    found: Figures = {}
+    if left := versions.leftovers():
+        folders = " ".join(str(path) for path in left)
+        raise Finding(
+            f"an installer that was killed left {folders}, without METADATA: it hides what was "
+            "installed since",
+            f"Run: rm -r {folders}",
+        )
+    found = versions.releases()
     for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            raise Finding(f"the package {name} is not installed", f"pip install {name}") from None
-    return found
+        if name not in found:
+            raise Finding(f"the package {name} is not installed", f"pip install {name}")
+    return {**found}
 
 
 def files() -> Figures:
@@ -45,7 +51,7 @@ def files() -> Figures:
         root = Path(str(distribution.locate_file("")))
         listed = distribution.files
         if not listed:
-            raise Finding(f"{name} has no RECORD of its files", versions.REINSTALL)
+            raise Finding(f"{name} has no RECORD of its files", versions.reinstall())
         for entry in listed:
             if entry.hash is None:
                 continue
@@ -56,14 +62,14 @@ def files() -> Figures:
                 digest = hashlib.new(entry.hash.mode, path.read_bytes()).digest()
             except OSError as error:
                 raise Finding(
-                    f"{path} of {name} cannot be read: {error.strerror}", versions.REINSTALL
+                    f"{path} of {name} cannot be read: {error.strerror}", versions.reinstall()
                 ) from error
             got = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
             if got != entry.hash.value:
                 raise Finding(
                     f"{path} of {name} was changed after its install: expected {entry.hash.mode} "
                     f"{entry.hash.value}, got {got}",
-                    versions.REINSTALL,
+                    versions.reinstall(),
                 )
             checked += 1
     return {"files": checked}
@@ -103,9 +109,27 @@ def _mapped() -> set[Path]:
 
 
 def interfaces() -> Figures:
+    """Driver and runtime meet, and runtime and plugin; of which releases, where of several."""
+    found = versions.releases()
+    listed = ", ".join(f"{name} {version}" for name, version in found.items())
+    mixed = len(set(found.values())) > 1
+    try:
+        figures = _meet()
+    except VersionError as error:
+        if not mixed:
+            raise
+        cause = f"parts of different releases are installed ({listed}): {error.cause}"
+        raise Finding(cause, versions.reinstall()) from error
+    if mixed:
+        figures["mixed"] = f"{listed}: their interfaces meet"
+    return figures
+
+
+def _meet() -> Figures:
     built = versions.built()
     window = versions.driver_window(versions.driver_package())
     versions.require_driver(built.driver, window)
+    versions.require_runtime(versions.plugin_needs())
     figures: Figures = {
         "runtime": str(built.runtime),
         "driver needed": str(built.driver),
@@ -141,11 +165,11 @@ def library_loads() -> Figures:
     if done.returncode < 0:
         raise Finding(
             f"loading {loaded[-1]} ended the process with signal {-done.returncode}",
-            versions.REINSTALL,
+            versions.reinstall(),
         )
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        raise Finding(last[0].partition("Error: ")[2] or last[0], versions.REINSTALL)
+        raise Finding(last[0].partition("Error: ")[2] or last[0], versions.reinstall())
     return {"driver": loaded[0], "runtime": loaded[1]}
 
 
@@ -158,9 +182,9 @@ def programs() -> Figures:
             found = f"{emud} may not be run: {stat.filemode(emud.stat().st_mode)}"
         said = "" if found else _run(emud, "--version")
     except OSError as error:
-        raise Finding(f"{emud} cannot be run: {error.strerror}", versions.REINSTALL) from error
+        raise Finding(f"{emud} cannot be run: {error.strerror}", versions.reinstall()) from error
     if found:
-        raise Finding(found, versions.REINSTALL)
+        raise Finding(found, versions.reinstall())
     return {"emud": said}
 
 
@@ -168,7 +192,7 @@ def _run(*command: str | Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
-        raise Finding(f"{command[0]} does not run: {last[0]}", versions.REINSTALL)
+        raise Finding(f"{command[0]} does not run: {last[0]}", versions.reinstall())
     return done.stdout.strip()
 
 

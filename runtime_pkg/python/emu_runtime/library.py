@@ -58,17 +58,17 @@ def _load() -> interface.CApi:
         raise VersionError(
             f"libemurt has runtime interface {own}, the Python files beside it expect "
             f"{interface.MAJOR}.{interface.MINOR}",
-            mend=versions.REINSTALL,
+            mend=versions.reinstall(),
         )
     for path in (library_path(), driver_path()):
         if path.exists() and (found := defect(path)):
-            raise NoDriverError(found, mend=versions.REINSTALL)
+            raise NoDriverError(found, mend=versions.reinstall())
     try:
         library = ctypes.CDLL(str(library_path()), mode=ctypes.RTLD_LOCAL)
         get_api = library.emurt_get_api
     except (OSError, AttributeError) as error:
         raise NoDriverError(
-            f"the runtime library does not load: {error}", mend=versions.REINSTALL
+            f"the runtime library does not load: {error}", mend=versions.reinstall()
         ) from error
     get_api.argtypes = [ctypes.c_uint32, ctypes.c_char_p, ctypes.POINTER(interface.CError)]
     get_api.restype = ctypes.POINTER(interface.CApi)

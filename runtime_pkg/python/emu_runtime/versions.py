@@ -1,14 +1,16 @@
-"""Which interfaces the installed packages speak, read from their files before anything is loaded.
+"""Which releases are installed and which interfaces they speak, read before anything is loaded.
 
 The numbers stand once, in the two C headers; the build writes this package's into `interface.json`,
-and what the driver serves into its `compatibility.json`.
+what the driver serves into its `compatibility.json`, and what the plugin needs into its stamp.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +19,7 @@ from emu_runtime.errors import NoDriverError, Scope, VersionError
 PACKAGE = Path(__file__).resolve().parent
 DRIVER_INSTALL = "Run: pip install 'emu-driver-shim~=0.1.0'"
 RUNTIME_UPDATE = "Run: pip install --upgrade emu-runtime"
-REINSTALL = "Run: pip install --force-reinstall --no-deps emu-runtime emu-driver-shim"
+PARTS = ("emu-driver-shim", "emu-runtime", "torch-emu")
 
 
 class Number(NamedTuple):
@@ -36,6 +38,46 @@ class Built(NamedTuple):
     driver: Number
 
 
+def releases() -> dict[str, str]:
+    """The release of each part that is installed, as its metadata says."""
+    found = {}
+    for name in PARTS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def leftovers() -> list[Path]:
+    """Folders of metadata that a killed installer left. Python takes one for the part itself, which
+    then has no version, no RECORD and no entry point."""
+    names = [name.replace("-", "_") for name in PARTS]
+    found = (
+        path for at in sys.path for name in names for path in Path(at).glob(f"{name}-*.dist-info")
+    )
+    return sorted({path for path in found if not (path / "METADATA").exists()})
+
+
+def reinstall() -> str:
+    """The command that mends what is damaged or of several releases: all parts that are installed,
+    of the plugin's release, which is what users ask for by name, or else of the runtime's."""
+    found = releases()
+    wanted = found.get("torch-emu") or found.get("emu-runtime")
+    names = [name for name in PARTS if name in found or name != "torch-emu"]
+    how = "--force-reinstall" if all(map(_is_recorded, PARTS)) else "--ignore-installed"
+    pinned = (f"{name}=={wanted}" if wanted else name for name in names)
+    return f"Run: pip install {how} --no-deps {' '.join(pinned)}"
+
+
+def _is_recorded(name: str) -> bool:
+    """pip takes out by its RECORD what it replaces, and refuses where a kill left none."""
+    try:
+        return importlib.metadata.distribution(name).read_text("RECORD") is not None
+    except importlib.metadata.PackageNotFoundError:
+        return True  # there is nothing to replace
+
+
 @functools.cache
 def built() -> Built:
     """Raises VersionError when the package's own file is missing or damaged."""
@@ -44,7 +86,7 @@ def built() -> Built:
         data = json.loads(path.read_text(encoding="utf-8"))
         return Built(str(data["version"]), Number(*data["runtime"]), Number(*data["driver"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise VersionError(f"{path} cannot be read: {error}", mend=REINSTALL) from error
+        raise VersionError(f"{path} cannot be read: {error}", mend=reinstall()) from error
 
 
 def interface_version() -> int:
@@ -96,7 +138,7 @@ def driver_window(package: Path) -> Window:
             },
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise VersionError(f"{path} cannot be read: {error}", mend=REINSTALL) from error
+        raise VersionError(f"{path} cannot be read: {error}", mend=reinstall()) from error
 
 
 def require_driver(needed: Number, window: Window) -> None:
@@ -110,3 +152,29 @@ def require_driver(needed: Number, window: Window) -> None:
         mend=f"{RUNTIME_UPDATE}, or an older emu-driver-shim" if older else DRIVER_INSTALL,
         scope=Scope.HOST,
     )
+
+
+def require_runtime(needed: Number | None) -> None:
+    """Raises VersionError, naming both sides, when this runtime does not serve what is needed."""
+    serves = built().runtime
+    if needed is not None and (needed.major != serves.major or needed > serves):
+        raise VersionError(
+            f"the installed torch-emu needs runtime interface {needed}, this emu-runtime serves "
+            f"{serves}",
+            mend=RUNTIME_UPDATE,
+            scope=Scope.HOST,
+        )
+
+
+def plugin_needs() -> Number | None:
+    """The runtime interface that the installed torch-emu was built with, found without running its
+    code; None where there is none, or its stamps do not say."""
+    spec = importlib.util.find_spec("torch_emu")
+    if spec is None or spec.origin is None:
+        return None
+    for path in sorted(Path(spec.origin).parent.glob("lib/torch*/stamp.json")):
+        try:
+            return Number(*map(int, json.loads(path.read_text(encoding="utf-8"))["runtime"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None

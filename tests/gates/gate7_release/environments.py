@@ -43,9 +43,9 @@ class Environment(NamedTuple):
     def site(self) -> Path:
         return Path(sysconfig.get_path("purelib", "posix_prefix", {"base": str(self.root)}))
 
-    def run(self, code: str, **keywords: object) -> Finished:
+    def run(self, code: str, *arguments: str, **keywords: object) -> Finished:
         """Run `code` with this environment's Python."""
-        return run_python(code, python=self.python, **keywords)  # type: ignore[arg-type]
+        return run_python(code, *arguments, python=self.python, **keywords)  # type: ignore[arg-type]
 
 
 def make(root: Path, *, leave_out: Sequence[str] = (), options: Sequence[str] = ()) -> Environment:
@@ -71,7 +71,21 @@ def start(
     *words: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Finished:
     """A program with nothing of the network, of caches and of anybody's configuration."""
-    variables = {
+    done = subprocess.run(
+        [str(word) for word in words],
+        env=alone(env or {}),
+        cwd=cwd,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=INSTALL_SECONDS,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def alone(more: Mapping[str, str]) -> dict[str, str]:
+    """The environment of such a program, and `more`."""
+    return {
         **{n: v for n, v in os.environ.items() if not n.startswith(("PIP_", "UV_"))},
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -83,18 +97,8 @@ def start(
         "UV_NO_INDEX": "1",
         "UV_OFFLINE": "1",
         "UV_LINK_MODE": "copy",
-        **(env or {}),
+        **more,
     }
-    done = subprocess.run(
-        [str(word) for word in words],
-        env=variables,
-        cwd=cwd,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        timeout=INSTALL_SECONDS,
-    )
-    return Finished(done.returncode, done.stdout, done.stderr)
 
 
 def pip(

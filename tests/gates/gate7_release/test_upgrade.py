@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gate7_release import traced
 from gate7_release.environments import (
     RESOLVERS,
     Environment,
+    alone,
     install,
     installer,
     make,
     start,
+    uv,
     works,
 )
 from gate7_release.installed import DISTRIBUTIONS
@@ -173,3 +178,48 @@ def test_interrupted(tmp_path: Path, releases: Releases, detail: Callable[..., N
         assert [line for line in wrong if not PIPS_OWN.fullmatch(line)] == []
     works(environment)
     detail(seen=seen)
+
+
+@pytest.mark.check("gate7.upgrade.killed", obligations=["I8"], kind="focused test")
+def test_killed(tmp_path: Path, releases: Releases, detail: Callable[..., None]) -> None:
+    """uv was killed on an upgrade: its kept folders hide what is installed after that, for ever."""
+    environment = make(tmp_path / "venv")
+    variables = {"UV_NO_CACHE": "0", "UV_CACHE_DIR": str(tmp_path / "cache")}
+    variables["UV_LINK_MODE"] = "hardlink"  # what it does where cache and environment share a disk
+    links = f"--find-links={releases.here.folder}"
+
+    def upgrade(limit: int) -> int:
+        for path in ours(environment):
+            shutil.rmtree(path)
+        move("uv", environment, releases.before)
+        words: list[str | Path] = [sys.executable, "-m", "uv", "pip", "install", links]
+        words += ["--python", environment.python, "--upgrade", "torch-emu"]
+        ended = traced.run(words, environment.root, limit, alone(variables))
+        assert ended.status == (-9 if limit else 0), ended
+        return ended.changes
+
+    changes = upgrade(0)
+    assert differences(environment, *releases.here.wheels) == []
+    seen = {}
+    for point in range(POINTS):
+        limit = 1 + (changes - 1) * point // (POINTS - 1)
+        upgrade(limit)
+        kept = differences(environment, *releases.before.wheels)
+        changed = kept and differences(environment, *releases.here.wheels)
+        asked = environment.run(ASK)
+        seen[f"{limit} of {changes}"] = f"{len(kept)} files changed; {asked.stdout.strip()}"
+        assert asked.status == 0, asked.told
+        assert changed or "WORKS" in asked.stdout, asked.told
+        for path in ours(environment):  # as docs/upgrades.md says
+            shutil.rmtree(path)
+        done = uv(environment, "install", links, "torch-emu")
+        assert done.status == 0, done.told
+        assert differences(environment, *releases.here.wheels) == []
+    works(environment)
+    detail(seen=seen)
+
+
+def ours(environment: Environment) -> list[Path]:
+    """What the documented command removes."""
+    names = [name.replace("-", "_") for name in DISTRIBUTIONS]
+    return [path for name in names for path in environment.site.glob(f"{name}*")]

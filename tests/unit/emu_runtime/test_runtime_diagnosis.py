@@ -14,7 +14,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from emu_runtime import diag, diag_device, diag_install, diag_instructions, diag_memory
+from emu_runtime import (
+    diag,
+    diag_device,
+    diag_install,
+    diag_instructions,
+    diag_memory,
+    versions,
+)
 from emu_runtime.diagnosis import Figures, Finding, Outcome, Plan, Result, Step, run
 from emu_runtime.errors import DeviceLostError
 
@@ -144,6 +151,34 @@ def test_a_missing_package_is_named(installed: Path) -> None:
     (installed / "emu_runtime-9.9.dist-info").rmdir()
     with pytest.raises(Finding, match="emu-runtime is not installed"):
         diag_install.packages()
+
+
+def test_what_a_killed_installer_left_is_named(installed: Path) -> None:
+    (installed / "torch_emu-9.8.dist-info" / "licenses").mkdir(parents=True)
+    with pytest.raises(Finding, match=r"killed left \S+/torch_emu-9\.8\.dist-info, with") as found:
+        diag_install.packages()
+    assert found.value.mend == f"Run: rm -r {installed / 'torch_emu-9.8.dist-info'}"
+
+
+def test_what_mends_an_install_without_a_record_is_what_pip_takes(installed: Path) -> None:
+    assert "--force-reinstall" in versions.reinstall()
+    (installed / "emu_runtime-9.9.dist-info" / "RECORD").unlink()
+    with pytest.raises(Finding, match="emu-runtime has no RECORD") as found:
+        diag_install.files()
+    assert found.value.mend == (
+        "Run: pip install --ignore-installed --no-deps emu-driver-shim==9.9 emu-runtime==9.9"
+    )
+
+
+def test_parts_of_one_release_are_those_of_the_plugin(installed: Path) -> None:
+    info = installed / "torch_emu-9.8.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-emu\nVersion: 9.8\n")
+    (info / "RECORD").write_text("")
+    assert versions.reinstall() == (
+        "Run: pip install --force-reinstall --no-deps "
+        "emu-driver-shim==9.8 emu-runtime==9.8 torch-emu==9.8"
+    )
 
 
 def test_a_node_that_may_not_be_opened_is_named_with_mode_and_group(

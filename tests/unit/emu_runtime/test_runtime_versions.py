@@ -120,3 +120,29 @@ def test_a_missing_compatibility_file_is_named(packages: Path) -> None:
     (packages / "emu_driver_shim" / "compatibility.json").unlink()
     with pytest.raises(VersionError, match=r"compatibility\.json cannot be read: .* No such file"):
         library.load()
+
+
+def plugin(folder: Path, stamp: str) -> None:
+    """A torch_emu that is only its stamp."""
+    library = folder / "torch_emu" / "lib" / "torch2.13"
+    library.mkdir(parents=True)
+    (folder / "torch_emu" / "__init__.py").write_text("raise RuntimeError('must not run')\n")
+    (library / "stamp.json").write_text(stamp)
+
+
+def test_a_plugin_of_a_later_runtime_is_refused_with_both_numbers(packages: Path) -> None:
+    plugin(packages, '{"torch": "2.13.0", "plugin": "0.9", "runtime": [1, 99]}')
+    assert versions.plugin_needs() == Number(1, 99)
+    own = versions.built().runtime
+    with pytest.raises(VersionError, match=rf"needs runtime interface 1\.99, .* serves {own}"):
+        versions.require_runtime(versions.plugin_needs())
+    versions.require_runtime(own)
+    with pytest.raises(VersionError):
+        versions.require_runtime(Number(own.major - 1, 0))
+
+
+@pytest.mark.parametrize("stamp", ["", "[]", '{"torch": "2.13.0"}', '{"runtime": [1]}'])
+def test_a_plugin_whose_stamp_does_not_tell_is_not_judged(packages: Path, stamp: str) -> None:
+    plugin(packages, stamp)
+    assert versions.plugin_needs() is None
+    versions.require_runtime(None)

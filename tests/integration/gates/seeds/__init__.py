@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from seeds import gate0, gate1, gate2, gate3, gate7, scenarios
+from seeds import caches, gate0, gate1, gate2, gate3, gate7, mixed, scenarios
 from seeds.seed import Seed
 
 SEEDS: dict[str, Seed] = {
@@ -19,6 +19,8 @@ SEEDS: dict[str, Seed] = {
     **gate3.SEEDS,
     **gate7.SEEDS,
     **scenarios.SEEDS,
+    **caches.SEEDS,
+    **mixed.SEEDS,
 }
 ALONE = gate2.ALONE
 PATCH = pytest.StashKey[pytest.MonkeyPatch]()

@@ -157,6 +157,11 @@ def newer_device(original: Any, words: Any, *rest: Any, **keywords: Any) -> Any:
     return original([*words, *more], *rest, **keywords)
 
 
+def not_removed(original: Any, environment: Any) -> list[Path]:
+    """What is documented leaves the folders of metadata."""
+    return [path for path in original(environment) if path.suffix != ".dist-info"]
+
+
 NO_IMPORT = in_child("import sys; sys.modules['torch_emu'] = None")
 
 SEEDS: dict[str, Seed] = {
@@ -177,5 +182,6 @@ SEEDS: dict[str, Seed] = {
     "gate7.upgrade.rollback": after("install", old_file),
     "gate7.upgrade.mixture_refused": with_metadata(unbound),
     "gate7.upgrade.never_down": wrap(START, any_release),
+    "gate7.upgrade.killed": wrap(f"{UPGRADE}.ours", not_removed),
     "gate7.upgrade.interrupted": without("--force-reinstall", where=f"{UPGRADE}.start"),
 }
