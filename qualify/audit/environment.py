@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import msgspec
 from packaging.markers import default_environment
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import InvalidSpecifier
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.version import Version
 
+from qualify.audit import versions
 from qualify.audit.wheel import Wheel, file_name, metadata
 
 ANY = "any"
@@ -116,7 +117,7 @@ def _system(platform: str) -> tuple[str, str]:
 
 def _serves(wheel: Wheel, minor: int) -> bool:
     try:
-        allowed = SpecifierSet(metadata(wheel).value("requires-python"))
+        allowed = versions.specifiers(metadata(wheel).value("requires-python"))
     except InvalidSpecifier:
         return True  # a finding of METADATA
     return any(allowed.contains(release, prereleases=True) for release in releases(minor))

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.requirements import InvalidRequirement
+from packaging.specifiers import InvalidSpecifier
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from qualify.audit import fields
+from qualify.audit import fields, versions
 from qualify.audit.fields import Fields
 from qualify.audit.finding import Finding
 from qualify.audit.layout import installed_path
@@ -76,7 +76,7 @@ def _folder(wheel: Wheel, folder: str, name: Name) -> Iterator[Finding]:
 
 def _same(name: str, version: str, expected: Name) -> bool:
     try:
-        return canonicalize_name(name) == expected[0] and Version(version) == expected[1]
+        return canonicalize_name(name) == expected[0] and versions.version(version) == expected[1]
     except InvalidVersion:
         return False
 
@@ -156,7 +156,7 @@ def _requirements(found: Fields) -> Said:
     extras = {canonicalize_name(field.value) for field in found.all("provides-extra")}
     for field in found.all("requires-dist"):
         try:
-            requirement = Requirement(field.value)
+            requirement = versions.requirement(field.value)
         except InvalidRequirement as error:
             yield "metadata-requirement", field.line, f"{field.value}: {str(error).splitlines()[0]}"
             continue
@@ -172,7 +172,7 @@ def _requires_python(found: Fields, name: Name | None) -> Said:
     if field is None:
         return
     try:
-        allowed = SpecifierSet(field.value)
+        allowed = versions.specifiers(field.value)
     except InvalidSpecifier:
         yield "metadata-requires-python", field.line, field.value
         return

@@ -26,6 +26,7 @@ from qualify.audit import (
     load_code,
     record,
     relocations,
+    versions,
 )
 from qualify.audit.archive import Archive, Content, Flaw, Limits, Member
 from qualify.audit.build_paths import Paths
@@ -233,7 +234,7 @@ def requirements(wheel: Wheel) -> Iterator[tuple[int, Requirement]]:
     """With their lines in METADATA. One that cannot be parsed is a finding of METADATA."""
     for field in metadata(wheel).all("requires-dist"):
         with contextlib.suppress(InvalidRequirement):
-            yield field.line, Requirement(field.value)
+            yield field.line, versions.requirement(field.value)
 
 
 def metadata(wheel: Wheel) -> fields.Fields:

@@ -69,11 +69,18 @@ def built_and_said(wheel: Wheel) -> None:
 
 
 ALL = ("small/*",)
+LONG = "1" * 5000
+"""More digits than Python converts to a number."""
 NO_LICENCE = "License-File: LICENSE\n"
 
 NAMES = [
     Defect("file-name", named("small.whl")),
     Defect("file-name", named("small-1.0-py3-none-any.zip"), case="suffix"),
+    Defect(
+        "dist-info-name",
+        changed(lambda wheel: wheel.rename(f"small-{LONG}.dist-info")),
+        case="long",
+    ),
     Defect("dist-info-missing", changed(lambda wheel: wheel.rename("small-1.0.egg-info"))),
     Defect("dist-info-several", added("other-2.0.dist-info/METADATA")),
     Defect("dist-info-name", changed(lambda wheel: wheel.rename("smaller-1.0.dist-info"))),
@@ -129,13 +136,40 @@ METADATA = [
         text("METADATA", "Name: small", "Name: SMALL"),
     ),
     Defect("metadata-version", text("METADATA", "\nVersion: 1.0", "\nVersion: 1.1")),
+    Defect(
+        "metadata-version", text("METADATA", "\nVersion: 1.0", f"\nVersion: {LONG}"), case="long"
+    ),
     Defect("metadata-requirement", text("METADATA", "packaging>=24", "packaging=>24")),
+    Defect(
+        "metadata-requirement",
+        text("METADATA", "packaging>=24", f"packaging>={LONG}"),
+        text("METADATA", "packaging>=24", f"packaging>={LONG[:100]}"),
+        case="long",
+    ),
+    Defect(
+        "metadata-requirement",
+        text("METADATA", "packaging>=24", 'packaging; os_name ~= "posix"'),
+        text("METADATA", "packaging>=24", 'packaging; os_name == "posix"'),
+        case="marker",
+    ),
+    Defect(
+        "metadata-requirement",
+        text("METADATA", "packaging>=24", 'packaging; "nice" in extras'),
+        text("METADATA", "packaging>=24", 'packaging; extra == "nice"'),
+        case="marker-name",
+    ),
     Defect(
         "metadata-requirement-url",
         text("METADATA", "packaging>=24", "packaging @ https://example.org/packaging.whl"),
     ),
     Defect("metadata-extra", text("METADATA", "Provides-Extra: nice", "Provides-Extra: nicer")),
     Defect("metadata-requires-python", text("METADATA", "-Python: >=3.10", "-Python: 3.10 on")),
+    Defect(
+        "metadata-requires-python",
+        text("METADATA", "-Python: >=3.10", f"-Python: >=3.10,<{LONG}"),
+        text("METADATA", "-Python: >=3.10", f"-Python: >=3.10,<{LONG[:100]}"),
+        case="long",
+    ),
     Defect(
         "metadata-python-tag",
         compiled_for("cp39-cp39-manylinux_2_28_x86_64"),
