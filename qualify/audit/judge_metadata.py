@@ -20,6 +20,7 @@ from qualify.audit.layout import installed_path
 from qualify.audit.wheel import TEXTS, Name, Wheel, file_name
 
 FORMATS = ("1.0", "1.1", "1.2", "2.1", "2.2", "2.3", "2.4", "2.5")
+DRAFT = "2.0"
 ONCE: tuple[str, ...] = ("metadata-version", "name", "version", "summary", "description", "license")
 ONCE += ("requires-python", "license-expression", "description-content-type", "author", "home-page")
 EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
@@ -128,7 +129,9 @@ def _metadata(wheel: Wheel, found: Fields, name: Name | None) -> Said:
     for line, text in found.malformed:
         yield "metadata-field", line, text
     format = found.first("metadata-version")
-    if format is None or format.value not in FORMATS:
+    if format is not None and format.value == DRAFT:
+        yield "metadata-draft", format.line, format.value
+    elif format is None or format.value not in FORMATS:
         got = format.value if format else "no Metadata-Version"
         yield "metadata-format", format.line if format else None, got
     for once in ONCE:

@@ -13,6 +13,7 @@ from qualify.audit import (
     judge_closure,
     judge_content,
     judge_elf,
+    judge_extension,
     judge_metadata,
     judge_record,
     together,
@@ -82,6 +83,7 @@ def _of_each(facts: wheel.Wheel, policy: Audit) -> Iterator[Finding]:
     yield from judge_record.judge(facts)
     yield from judge_content.judge(facts, policy)
     yield from judge_elf.judge(facts, policy)
+    yield from judge_extension.judge(facts)
 
 
 def _report(path: Path, facts: wheel.Wheel, found: Iterable[Finding], policy: Audit) -> Report:

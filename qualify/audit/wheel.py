@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import mmap
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -58,6 +59,8 @@ class Wheel(msgspec.Struct, frozen=True, kw_only=True):
     binaries: dict[str, Binary]
     texts: dict[str, str | None]
     """Of a dist-info folder, what could be read; None for what is not UTF-8."""
+    heads: dict[str, bytes]
+    """Of scripts and of what is named as an extension module: the first bytes."""
     record: record.Record | None
     digests: dict[tuple[str, str], str]
     """Member and algorithm, where RECORD names another than SHA-256."""
@@ -80,6 +83,9 @@ Name = tuple[str, Version, tuple[int, str] | tuple[()], frozenset[Tag]]
 TEXTS = ("WHEEL", "METADATA", "RECORD", "entry_points.txt")
 FOLDER_TEXTS = tuple(f".dist-info/{name}" for name in TEXTS)
 STRONG = ("sha384", "sha512")
+HEADED = re.compile(r"\.(?:so|pyd)$|^[^/]+\.data/scripts/")
+HEAD = 256
+"""Bytes; a kernel reads as many of a script for its interpreter (BINPRM_BUF_SIZE)."""
 
 
 def read(path: Path, audit: Audit) -> Wheel:
@@ -89,6 +95,7 @@ def read(path: Path, audit: Audit) -> Wheel:
         contents: dict[int, Content] = {}
         binaries: dict[str, Binary] = {}
         texts: dict[str, str | None] = {}
+        heads: dict[str, bytes] = {}
         unread: list[Flaw] = []
         total = 0
         for member in facts.members:
@@ -97,7 +104,7 @@ def read(path: Path, audit: Audit) -> Wheel:
             total += member.size
             refused = _refused(member, total, audit.limits)
             if refused is None:
-                refused = _take(file, member, audit, contents, binaries, texts)
+                refused = _take(file, member, audit, contents, binaries, texts, heads)
             if refused is not None:
                 unread.append(refused)
                 if total > audit.limits.unpacked_bytes:
@@ -113,6 +120,7 @@ def read(path: Path, audit: Audit) -> Wheel:
             unread=tuple(unread),
             binaries=binaries,
             texts=texts,
+            heads=heads,
             record=None,
             digests={},
         )
@@ -151,6 +159,7 @@ def _take(
     contents: dict[int, Content],
     binaries: dict[str, Binary],
     texts: dict[str, str | None],
+    heads: dict[str, bytes],
 ) -> Flaw | None:
     assert member.header is not None
     folder, _, name = member.name.partition("/")
@@ -160,6 +169,8 @@ def _take(
         if isinstance(done, Flaw):
             return done
         contents[member.entry] = done
+        if HEADED.search(member.name):
+            heads[member.name] = sink.head
         if sink.file is not None and done.size == member.size:
             binaries[member.name] = _binary(sink.file, audit.build_folders)
     finally:
@@ -180,6 +191,7 @@ class _Sorter:
 
     def __init__(self) -> None:
         self._begun = False
+        self.head = b""
         self.file: BinaryIO | None = None
 
     def write(self, data: bytes) -> None:
@@ -187,6 +199,8 @@ class _Sorter:
             self._begun = True
             if data[:4] == elf.MAGIC:
                 self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - by the caller
+        if len(self.head) < HEAD:
+            self.head += data[: HEAD - len(self.head)]
         if self.file is not None:
             self.file.write(data)
 

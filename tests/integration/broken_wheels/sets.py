@@ -54,6 +54,12 @@ def running(program: str) -> Change:
     return change
 
 
+def extended(wheel: Wheel) -> None:
+    tagged("cp311-cp311-manylinux_2_28_x86_64")(wheel)
+    wheel.swap("WHEEL", "Purelib: true", "Purelib: false")
+    wheel.entries["small/fast.cpython-311-x86_64-linux-gnu.so"] = library()
+
+
 def requiring(*lines: str) -> Change:
     text = "".join(f"Requires-Dist: {line}\n" for line in lines)
     return lambda wheel: wheel.swap("METADATA", "Requires-Dist: packaging>=24\n", text)
@@ -220,7 +226,7 @@ OWNERS = [
     ),
     SetDefect(
         "module-two-owners",
-        two(holding("small/fast.py"), holding("small/fast.cpython-311-x86_64-linux-gnu.so")),
+        two(holding("small/fast.py"), extended),
         two(holding("small/fast.py"), holding("small/fast.pyi")),
         case="extension",
     ),

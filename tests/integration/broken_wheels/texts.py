@@ -68,6 +68,15 @@ def built_and_said(wheel: Wheel) -> None:
     wheel.swap("WHEEL", "Tag: ", "Build: 7\nTag: ")
 
 
+def scripted(mode: int) -> Callable[[], Wheel]:
+    def change(wheel: Wheel) -> None:
+        wheel.entries["small-1.0.data/scripts/tool"] = b"#!python\nprint('small')\n"
+        wheel.modes["small-1.0.data/scripts/tool"] = mode
+
+    return changed(change)
+
+
+OLD = text("METADATA", "Version: 2.4", "Version: 2.1")
 ALL = ("small/*",)
 LONG = "1" * 5000
 """More digits than Python converts to a number."""
@@ -129,6 +138,7 @@ METADATA = [
     Defect("metadata-missing", dropped("METADATA")),
     Defect("metadata-field", text("METADATA", "License-Expression: ", "License Expression: ")),
     Defect("metadata-format", text("METADATA", "Version: 2.4", "Version: 9.9")),
+    Defect("metadata-draft", text("METADATA", "Version: 2.4", "Version: 2.0"), OLD),
     Defect("metadata-repeated", text("METADATA", "Name: small\n", "Name: small\nName: small\n")),
     Defect(
         "metadata-name",
@@ -210,6 +220,7 @@ RECORD = [
 ]
 CONTENT = [
     Defect("stray-file", added("small/__pycache__/a.cpython-311.pyc"), added("small/pyc")),
+    Defect("mode-lost", scripted(0o100644), scripted(0o100755), case="script"),
     Defect("stray-file", added("small/.DS_Store"), added("small/store"), case="desktop"),
     Defect("stray-file", added("small/CMakeFiles/a.txt"), added("small/c/a.txt"), case="cmake"),
     Defect("stray-folder", added("tests/__init__.py"), added("small/tests/__init__.py")),
