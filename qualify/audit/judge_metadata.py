@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from packaging.requirements import InvalidRequirement
-from packaging.specifiers import InvalidSpecifier
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
@@ -28,7 +28,7 @@ LICENCE = re.compile(r"licen[cs]e|copying|notice|copyright|gpl", re.I)
 LONGEST_TAG = 1000
 """A tag set stands for the product of its parts, so that a long one is millions."""
 LARGEST_PYTHON = 40
-"""Minor version up to which a tag for one Python is compared with Requires-Python."""
+"""Minor version, and micro, up to which the Pythons of a tag are compared with Requires-Python."""
 
 
 def judge(wheel: Wheel) -> Iterator[Finding]:
@@ -179,15 +179,28 @@ def _requires_python(found: Fields, name: Name | None) -> Said:
     except InvalidSpecifier:
         yield "metadata-requires-python", field.line, field.value
         return
-    for tag in sorted(name[3], key=str) if name else ():
-        match = re.fullmatch(r"cp3(\d+)", tag.interpreter)
-        if not match or not tag.abi.startswith("cp3"):
-            continue
-        minor = int(match[1])
-        releases = [Version(f"3.{minor}.{micro}") for micro in range(LARGEST_PYTHON)]
-        if not any(allowed.contains(release, prereleases=True) for release in releases):
-            yield "metadata-python-tag", field.line, f"{field.value}, the tag is {tag.interpreter}"
-            return
+    tags = sorted(name[3], key=str) if name else []
+    refused = [tag for tag in tags if not _serves(allowed, tag)]
+    of_one = [tag for tag in refused if tag.abi.startswith("cp3")]
+    if of_one or (tags and refused == tags):
+        told = (of_one or refused)[0]
+        got = f"{field.value}, the tag is {told.interpreter}-{told.abi}"
+        yield "metadata-python-tag", field.line, got
+
+
+def _serves(allowed: SpecifierSet, tag: Tag) -> bool:
+    """Whether Requires-Python lets in some Python of the tag; True where those are not known."""
+    match = re.fullmatch(r"(cp|pp|py)([23])(\d{0,2})", tag.interpreter)
+    if match is None:
+        return True
+    first = int(match[3] or 0)
+    later = not match[3] or match[1] == "py" or tag.abi == "abi3"
+    last = LARGEST_PYTHON if later else first
+    return any(
+        allowed.contains(Version(f"{match[2]}.{minor}.{micro}"), prereleases=True)
+        for minor in range(first, last + 1)
+        for micro in range(LARGEST_PYTHON)
+    )
 
 
 def _licences(wheel: Wheel, found: Fields) -> Said:

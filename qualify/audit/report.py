@@ -45,7 +45,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def audit(path: Path, policy: Audit) -> Report:
     """A wheel by itself. Raises OSError where the file can't be read; a bad wheel is a value."""
     facts = wheel.read(path, policy)
-    found = (*_of_each(facts, policy), *judge_closure.judge([facts], policy))
+    found = (
+        *_of_each(facts, policy),
+        *together.judge_requirements_of(facts, policy),
+        *judge_closure.judge([facts], policy),
+    )
     return _report(path, facts, found, policy)
 
 

@@ -146,6 +146,7 @@ def each_its_own(first: bytes, second: bytes, name: str = GHOST) -> Wheels:
 SPIRIT = "libspirit.so.1"
 BESIDE = "$ORIGIN/../small"
 ANY = "py3-none-any"
+MAC = "macosx_11_0"
 DISTRIBUTIONS = [
     SetDefect("distribution-twice", of_version("1.1", ANY), of_version("1.0", "py311-none-any")),
     SetDefect(
@@ -186,6 +187,26 @@ DISTRIBUTIONS = [
         "extra-missing",
         two(same, requiring("small[nicer]")),
         two(same, requiring("small[Nice]")),
+    ),
+]
+DISTRIBUTIONS += [
+    SetDefect(
+        "set-unserved",
+        two(tagged(f"cp311-none-{MAC}_x86_64"), tagged(f"cp311-none-{MAC}_arm64")),
+        two(tagged(f"cp311-none-{MAC}_universal2"), tagged(f"cp311-none-{MAC}_arm64")),
+        case="universal",
+    ),
+    SetDefect(
+        "set-unserved",
+        two(tagged("pp311-none-any"), tagged("cp311-none-any")),
+        two(tagged("pp311-pypy311_pp73-any"), same),
+        case="pypy",
+    ),
+    SetDefect(
+        "pins-conflict",
+        two(tagged(f"cp311-none-{MAC}_arm64"), requiring('small>1; sys_platform == "darwin"')),
+        two(tagged(f"cp311-none-{MAC}_arm64"), requiring('small>1; sys_platform == "linux"')),
+        case="system",
     ),
 ]
 OWNERS = [

@@ -185,6 +185,34 @@ METADATA = [
         compiled_for("cp39-cp39-manylinux_2_28_x86_64"),
         compiled_for("cp310-cp310-manylinux_2_28_x86_64"),
     ),
+    Defect(
+        "metadata-python-tag",
+        text("METADATA", "-Python: >=3.10", "-Python: >=3.12,<3.10"),
+        text("METADATA", "-Python: >=3.10", "-Python: >=3.10,<3.12"),
+        case="none",
+    ),
+    Defect(
+        "pins-conflict",
+        text("METADATA", "packaging>=24", "packaging>=24,<20"),
+        text("METADATA", "packaging>=24", "packaging>=20,<24"),
+        case="alone",
+    ),
+    Defect(
+        "pins-conflict",
+        text("METADATA", "packaging>=24", "packaging>=24\nRequires-Dist: packaging<24"),
+        text(
+            "METADATA",
+            "packaging>=24",
+            'packaging>=24\nRequires-Dist: packaging<24; extra == "nice"',
+        ),
+        case="two-lines",
+    ),
+    Defect(
+        "pins-conflict",
+        text("METADATA", "packaging>=24", "small>=2"),
+        text("METADATA", "packaging>=24", "small[nice]>=1"),
+        case="itself",
+    ),
     Defect("licence-missing", dropped("licenses/LICENSE")),
     Defect(
         "entry-point-syntax",
