@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 
 import msgspec
-from packaging.markers import default_environment
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.specifiers import InvalidSpecifier
+from packaging.tags import Tag, compatible_tags, cpython_tags, generic_tags
 from packaging.version import Version
 
+from qualify.audit import versions
 from qualify.audit.wheel import Wheel, file_name, metadata
 
 ANY = "any"
@@ -22,44 +22,84 @@ _SYSTEMS = (
     (re.compile(r"musllinux_\d+_\d+_(\w+)"), "musllinux"),
     (re.compile(r"macosx_\d+_\d+_(\w+)"), "macosx"),
 )
+_MACS: dict[str, tuple[str, ...]] = {"universal2": ("arm64", "x86_64")}
+_MACS |= {name: ("x86_64",) for name in ("intel", "fat64", "fat3", "universal")}
+"""Of a tag for several machines, those that there are (packaging.tags.mac_platforms)."""
+_WINDOWS = {"win32": "x86", "win_amd64": "AMD64", "win_arm64": "ARM64"}
 
 
 class Environment(msgspec.Struct, frozen=True, order=True):
     minor: int
     """Of Python 3."""
     abi: str
-    """Such as cp313, or cp313t of a Python without a global lock."""
+    """Such as cp313, cp313t of a Python without a global lock, or pypy311_pp73."""
     system: str
     """Such as linux; any, where no wheel of the set is for one."""
     machine: str
 
     @property
     def name(self) -> str:
-        return f"Python 3.{self.minor}{self.abi.lstrip('cp0123456789')} {self.system}".strip()
+        python = "PyPy" if self.pypy else "Python"
+        free = "t" if self.abi.endswith("t") else ""
+        return f"{python} 3.{self.minor}{free} {self.system} {self.machine}".rstrip()
+
+    @property
+    def pypy(self) -> str:
+        """The version of PyPy; empty for CPython."""
+        found = re.fullmatch(r"pypy3\d+_pp(\d)(\d+)", self.abi)
+        return f"{found[1]}.{found[2]}" if found else ""
 
     def markers(self) -> dict[str, str]:
-        """What markers of requirements are evaluated with (PEP 508)."""
-        found = {name: str(value) for name, value in default_environment().items()}
-        found["python_version"] = f"3.{self.minor}"
-        found["python_full_version"] = f"3.{self.minor}.{MICROS}"
-        if self.system in ("linux", "musllinux"):
-            found["os_name"], found["sys_platform"], found["platform_system"] = (
-                *("posix", "linux", "Linux"),
-            )
-            found["platform_machine"] = self.machine
-        return found
+        """What markers of requirements are evaluated with (PEP 508): nothing of this machine.
+        Where no wheel is for a system, it is Linux; which kernel runs, nobody knows."""
+        system = ("posix", "linux", "Linux")
+        if self.system == "macosx":
+            system = ("posix", "darwin", "Darwin")
+        elif self.system in _WINDOWS:
+            system = ("nt", "win32", "Windows")
+        python = f"3.{self.minor}.{MICROS}"
+        return {
+            **dict(zip(("os_name", "sys_platform", "platform_system"), system, strict=True)),
+            "platform_machine": _WINDOWS.get(self.system, self.machine),
+            "platform_release": "",
+            "platform_version": "",
+            "python_version": f"3.{self.minor}",
+            "python_full_version": python,
+            "implementation_name": "pypy" if self.pypy else "cpython",
+            "implementation_version": self.pypy or python,
+            "platform_python_implementation": "PyPy" if self.pypy else "CPython",
+        }
 
 
 def of_set(wheels: list[Wheel], pythons: tuple[str, ...]) -> list[Environment]:
-    """Each of `pythons`, and of those without a lock what tags name, on each system of the tags."""
+    """Each of `pythons`, and of those without a lock what tags name, on each system of the tags.
+    Where none of them has a wheel of each distribution, the other Pythons that tags name too."""
     tags = {tag for wheel in wheels if (name := file_name(wheel)) for tag in name[3]}
-    systems = sorted({_system(tag.platform) for tag in tags} - {(ANY, "")}) or [(ANY, "")]
+    named = {system for tag in tags for system in _systems(tag.platform)}
+    systems = sorted(named - {(ANY, "")}) or [(ANY, "")]
     minors = [int(python.partition(".")[2]) for python in pythons]
-    abis = {(minor, f"cp3{minor}") for minor in minors}
-    for tag in tags:
-        if free := re.fullmatch(r"cp3(\d+)t", tag.abi):
-            abis.add((int(free[1]), tag.abi))
-    return [Environment(*abi, *system) for abi in sorted(abis) for system in systems]
+    usual = {(minor, f"cp3{minor}") for minor in minors}
+    others = {python for tag in tags if (python := _python(tag, max(minors)))}
+    usual |= {(minor, abi) for minor, abi in others if abi == f"cp3{minor}t"}
+    found = [Environment(*abi, *system) for abi in sorted(usual) for system in systems]
+    if any(not selected(wheels, each)[1] for each in found):
+        return found
+    more = sorted(others - usual)
+    return found + [Environment(*abi, *system) for abi in more for system in systems]
+
+
+def _python(tag: Tag, newest: int) -> tuple[int, str] | None:
+    """The one Python that a tag is for, or the oldest of those that are newer than `newest`."""
+    found = re.fullmatch(r"(cp|pp|py)3(\d{1,2})", tag.interpreter)
+    if found is None:
+        return None
+    minor = int(found[2])
+    if found[1] == "pp":
+        return (minor, tag.abi) if tag.abi != "none" else None
+    if re.fullmatch(rf"cp3{minor}[mt]", tag.abi):
+        return minor, tag.abi
+    is_one = found[1] == "cp" and tag.abi != "abi3"
+    return (minor, f"cp3{minor}") if is_one or minor > newest else None
 
 
 def selected(wheels: list[Wheel], environment: Environment) -> tuple[list[Wheel], list[Wheel]]:
@@ -93,7 +133,7 @@ def _rank(tags: frozenset[Tag], environment: Environment) -> int | None:
     fits = [
         order[key]
         for tag in tags
-        if _system(tag.platform) in ((ANY, ""), here)
+        if {(ANY, ""), here} & _systems(tag.platform)
         and (key := (tag.interpreter, tag.abi)) in order
     ]
     return max(fits, default=None)
@@ -101,22 +141,27 @@ def _rank(tags: frozenset[Tag], environment: Environment) -> int | None:
 
 @functools.cache
 def _order(minor: int, abi: str) -> dict[tuple[str, str], int]:
-    tags: list[Tag] = list(cpython_tags((3, minor), [abi], [ANY]))
-    tags += compatible_tags((3, minor), f"cp3{minor}", [ANY])
+    interpreter = f"pp3{minor}" if abi.startswith("pypy") else f"cp3{minor}"
+    if interpreter.startswith("pp"):
+        tags = list(generic_tags(interpreter, [abi], [ANY]))
+    else:
+        tags = list(cpython_tags((3, minor), [abi], [ANY]))
+    tags += compatible_tags((3, minor), interpreter, [ANY])
     keys = dict.fromkeys((tag.interpreter, tag.abi) for tag in tags)
     return {key: -place for place, key in enumerate(keys)}
 
 
-def _system(platform: str) -> tuple[str, str]:
+def _systems(platform: str) -> set[tuple[str, str]]:
     for pattern, system in _SYSTEMS:
         if found := pattern.fullmatch(platform):
-            return system, found[1]
-    return platform, ""
+            machines = _MACS.get(found[1], (found[1],)) if system == "macosx" else (found[1],)
+            return {(system, machine) for machine in machines}
+    return {(platform, "")}
 
 
 def _serves(wheel: Wheel, minor: int) -> bool:
     try:
-        allowed = SpecifierSet(metadata(wheel).value("requires-python"))
+        allowed = versions.specifiers(metadata(wheel).value("requires-python"))
     except InvalidSpecifier:
         return True  # a finding of METADATA
     return any(allowed.contains(release, prereleases=True) for release in releases(minor))

@@ -41,8 +41,11 @@ def judge(wheel: Wheel, audit: Audit) -> Iterator[Finding]:
 
 
 def _modes(wheel: Wheel, promise: Promise | None) -> Iterator[Finding]:
-    """Programs are those that policy names, and ELF files that ask for a loader by another name
-    than a library's. Installers set the mode of what is in scripts themselves."""
+    """Programs are those that policy names, ELF files that ask for a loader by another name than
+    a library's, and scripts: uv sets the mode of those, and pip keeps the wheel's."""
+    name = file_name(wheel)
+    if name and all(tag.platform.startswith("win") for tag in name[3]):
+        return
     for member in wheel.archive.members:
         binary = wheel.binaries.get(member.name)
         facts = binary.elf if binary else None
@@ -52,8 +55,8 @@ def _modes(wheel: Wheel, promise: Promise | None) -> Iterator[Finding]:
             and not re.search(r"\.so(\.|$)", member.name)
         )
         named = promise is not None and matches(member.name, promise.programs)
-        set_later = re.match(r"[^/]+\.data/scripts/", member.name)
-        if (is_program or named) and not member.mode & EXECUTE and not set_later:
+        script = ".data/scripts/" in member.name and wheel.heads.get(member.name, b"")[:2] == b"#!"
+        if (is_program or named or script) and not member.mode & EXECUTE:
             got = f"mode {member.mode & 0o7777:04o}"
             yield Finding(id="mode-lost", wheel=wheel.name, member=member.name, got=got)
 

@@ -11,6 +11,7 @@ from packaging.tags import Tag
 from qualify.audit import elf, fields, platform_tag, stable_abi
 from qualify.audit.elf import Elf
 from qualify.audit.finding import Finding
+from qualify.audit.judge_extension import CPYTHON
 from qualify.audit.layout import installed_path
 from qualify.audit.platform_tag import Promise
 from qualify.audit.policy import Audit, matches
@@ -20,7 +21,6 @@ BASELINE = 1
 """The bit of x86's instruction-set levels that every such machine has."""
 STACK_IS_EXECUTABLE = ("x86_64", "i686", "armv7l", "s390x", "ppc64")
 """Where glibc gives an executable stack to a file that says nothing (DEFAULT_STACK_PERMS)."""
-SUFFIX = re.compile(r"\.(?:cpython-(\d)(\d+)\w*-([\w-]+)|abi3)\.so$")
 
 Said = Iterator[tuple[str, int, str]]
 
@@ -44,12 +44,11 @@ def judge(wheel: Wheel, audit: Audit) -> Iterator[Finding]:
             said.append(("debug-information", debug.offset, f"{debug.bytes} bytes{built}"))
         yield from _findings(wheel, member, said)
     names = {posixpath.basename(m) for m in good} | {e.soname for e in good.values()}
-    suffixes = {found[1] + found[2] for m in good if (found := SUFFIX.search(m)) and found[1]}
     for member, facts in good.items():
         yield from _findings(wheel, member, _search(member, facts))
         yield from _findings(wheel, member, _segments(facts, audit))
         yield from _findings(wheel, member, _moved(facts, wheel.binaries[member], promise))
-        yield from _findings(wheel, member, _tagged(member, facts, tags, promise, suffixes))
+        yield from _findings(wheel, member, _tagged(member, facts, tags, promise))
         yield from _findings(wheel, member, _versions(facts, names, promise))
     if name and (ours := audit.promise(name[0])):
         for member, said in _exports(good, audit.exports.get(name[0], {})):
@@ -153,13 +152,7 @@ def _some(names: list[str]) -> str:
     return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
-def _tagged(
-    member: str,
-    facts: Elf,
-    tags: frozenset[Tag],
-    promise: Promise,
-    suffixes: set[str],
-) -> Said:
+def _tagged(member: str, facts: Elf, tags: frozenset[Tag], promise: Promise) -> Said:
     if promise.architectures and not _runs_on(facts.machine, promise.architectures):
         got = f"{facts.machine}, the tag is for {', '.join(sorted(promise.architectures))}"
         yield "elf-machine", 0, got
@@ -170,30 +163,16 @@ def _tagged(
     ]
     if python and tags and all((tag.abi, tag.interpreter[:2]) == ("none", "py") for tag in tags):
         yield "python-symbol", facts.dynamic, _some(python)
-    suffix = SUFFIX.search(member)
-    if (oldest := stable_abi.since(tags)) and not (suffix and suffix[1]):
+    if (oldest := stable_abi.since(tags)) and not CPYTHON.search(member):
         symbols: dict[str, list[str]] = {}
         for id, symbol in stable_abi.wrong(facts.undefined, oldest):
             symbols.setdefault(id, []).append(symbol)
         for id, names in symbols.items():
             yield id, facts.dynamic, f"{_some(names)}; the tag is for {oldest} and later"
-    if not suffix or not suffix[1]:
-        return
-    own = f"cp{suffix[1]}{suffix[2]}"
-    wanted = {tag.interpreter for tag in tags if tag.interpreter.startswith("cp")}
-    stable = any(tag.abi == "abi3" for tag in tags)
-    triplet = platform_tag.TRIPLETS.get(facts.machine, facts.machine)
-    elsewhere = suffix[3].partition("-")[0] != triplet
-    if elsewhere or (wanted and own not in wanted) or (stable and len(suffixes) == 1):
-        yield "extension-suffix", 0, f"{suffix[0]}, the tag is {_short(tags)}"
 
 
 def _runs_on(machine: str, architectures: frozenset[str]) -> bool:
     return any(a == machine or a.startswith(f"{machine}_v") for a in architectures)
-
-
-def _short(tags: frozenset[Tag]) -> str:
-    return ", ".join(sorted({f"{tag.interpreter}-{tag.abi}" for tag in tags}))
 
 
 def _pure(wheel: Wheel, good: dict[str, Elf], promise: Promise) -> Iterator[Finding]:

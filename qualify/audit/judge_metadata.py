@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import InvalidRequirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from qualify.audit import fields
+from qualify.audit import fields, versions
 from qualify.audit.fields import Fields
 from qualify.audit.finding import Finding
 from qualify.audit.layout import installed_path
@@ -21,6 +21,7 @@ from qualify.audit.prefixes import Paths
 from qualify.audit.wheel import TEXTS, Name, Wheel, file_name
 
 FORMATS = ("1.0", "1.1", "1.2", "2.1", "2.2", "2.3", "2.4", "2.5")
+DRAFT = "2.0"
 ONCE: tuple[str, ...] = ("metadata-version", "name", "version", "summary", "description", "license")
 ONCE += ("requires-python", "license-expression", "description-content-type", "author", "home-page")
 EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
@@ -28,7 +29,7 @@ LICENCE = re.compile(r"licen[cs]e|copying|notice|copyright|gpl", re.I)
 LONGEST_TAG = 1000
 """A tag set stands for the product of its parts, so that a long one is millions."""
 LARGEST_PYTHON = 40
-"""Minor version up to which a tag for one Python is compared with Requires-Python."""
+"""Minor version, and micro, up to which the Pythons of a tag are compared with Requires-Python."""
 
 
 def judge(wheel: Wheel) -> Iterator[Finding]:
@@ -77,7 +78,7 @@ def _folder(wheel: Wheel, folder: str, name: Name) -> Iterator[Finding]:
 
 def _same(name: str, version: str, expected: Name) -> bool:
     try:
-        return canonicalize_name(name) == expected[0] and Version(version) == expected[1]
+        return canonicalize_name(name) == expected[0] and versions.version(version) == expected[1]
     except InvalidVersion:
         return False
 
@@ -129,7 +130,9 @@ def _metadata(wheel: Wheel, found: Fields, name: Name | None) -> Said:
     for line, text in found.malformed:
         yield "metadata-field", line, text
     format = found.first("metadata-version")
-    if format is None or format.value not in FORMATS:
+    if format is not None and format.value == DRAFT:
+        yield "metadata-draft", format.line, format.value
+    elif format is None or format.value not in FORMATS:
         got = format.value if format else "no Metadata-Version"
         yield "metadata-format", format.line if format else None, got
     for once in ONCE:
@@ -157,7 +160,7 @@ def _requirements(found: Fields) -> Said:
     extras = {canonicalize_name(field.value) for field in found.all("provides-extra")}
     for field in found.all("requires-dist"):
         try:
-            requirement = Requirement(field.value)
+            requirement = versions.requirement(field.value)
         except InvalidRequirement as error:
             yield "metadata-requirement", field.line, f"{field.value}: {str(error).splitlines()[0]}"
             continue
@@ -173,19 +176,32 @@ def _requires_python(found: Fields, name: Name | None) -> Said:
     if field is None:
         return
     try:
-        allowed = SpecifierSet(field.value)
+        allowed = versions.specifiers(field.value)
     except InvalidSpecifier:
         yield "metadata-requires-python", field.line, field.value
         return
-    for tag in sorted(name[3], key=str) if name else ():
-        match = re.fullmatch(r"cp3(\d+)", tag.interpreter)
-        if not match or not tag.abi.startswith("cp3"):
-            continue
-        minor = int(match[1])
-        releases = [Version(f"3.{minor}.{micro}") for micro in range(LARGEST_PYTHON)]
-        if not any(allowed.contains(release, prereleases=True) for release in releases):
-            yield "metadata-python-tag", field.line, f"{field.value}, the tag is {tag.interpreter}"
-            return
+    tags = sorted(name[3], key=str) if name else []
+    refused = [tag for tag in tags if not _serves(allowed, tag)]
+    of_one = [tag for tag in refused if tag.abi.startswith("cp3")]
+    if of_one or (tags and refused == tags):
+        told = (of_one or refused)[0]
+        got = f"{field.value}, the tag is {told.interpreter}-{told.abi}"
+        yield "metadata-python-tag", field.line, got
+
+
+def _serves(allowed: SpecifierSet, tag: Tag) -> bool:
+    """Whether Requires-Python lets in some Python of the tag; True where those are not known."""
+    match = re.fullmatch(r"(cp|pp|py)([23])(\d{0,2})", tag.interpreter)
+    if match is None:
+        return True
+    first = int(match[3] or 0)
+    later = not match[3] or match[1] == "py" or tag.abi == "abi3"
+    last = LARGEST_PYTHON if later else first
+    return any(
+        allowed.contains(Version(f"{match[2]}.{minor}.{micro}"), prereleases=True)
+        for minor in range(first, last + 1)
+        for micro in range(LARGEST_PYTHON)
+    )
 
 
 def _licences(wheel: Wheel, found: Fields) -> Said:

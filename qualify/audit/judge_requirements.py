@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,6 +17,10 @@ from qualify.audit.wheel import Wheel, file_name, metadata
 
 Said = Mapping[str, Sequence[tuple[int, Requirement]]]
 """What each wheel requires, by its name, with lines."""
+
+
+DEEPEST = 16
+"""Extras that ask for extras, one after the other, as far as they are followed."""
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -64,13 +69,19 @@ def judge(wheels: list[Wheel], environment: Environment, said: Said) -> Iterator
 
 def _together(several: list[Wish]) -> Iterator[Finding]:
     """The first that no version can satisfy beside those before it."""
-    whole = SpecifierSet()
-    for number, wish in enumerate(several):
-        whole &= wish.requirement.specifier
-        if whole.is_unsatisfiable():
-            before = ", ".join(f"{each} of {each.wheel.name}" for each in several[:number])
-            yield wish.at("pins-conflict", f"{wish} beside {before or 'nothing'}")
-            return
+    if not _conflict(several):
+        return
+    number = bisect.bisect_left(
+        range(len(several)), True, key=lambda n: _conflict(several[: n + 1])
+    )
+    before = ", ".join(f"{each} of {each.wheel.name}" for each in several[:number])
+    wish = several[number]
+    yield wish.at("pins-conflict", f"{wish} beside {before or 'nothing'}")
+
+
+def _conflict(several: list[Wish]) -> bool:
+    specifiers = (str(wish.requirement.specifier) for wish in several)
+    return SpecifierSet(",".join(filter(None, specifiers))).is_unsatisfiable()
 
 
 def _wishes(here: dict[str, Wheel], environment: Environment, said: Said) -> list[Wish]:
@@ -78,8 +89,7 @@ def _wishes(here: dict[str, Wheel], environment: Environment, said: Said) -> lis
     markers = environment.markers()
     extras: defaultdict[str, set[str]] = defaultdict(lambda: {""})
     found: dict[tuple[str, int], Wish] = {}
-    before = -1
-    while before != len(found):
+    for _ in range(DEEPEST):
         before = len(found)
         for distribution, wheel in here.items():
             for line, requirement in said[wheel.name]:
@@ -90,4 +100,6 @@ def _wishes(here: dict[str, Wheel], environment: Environment, said: Said) -> lis
                     wish = found.setdefault((wheel.name, line), Wish(wheel, line, requirement))
                     names = map(canonicalize_name, requirement.extras)
                     extras[wish.distribution].update(names)
+        if before == len(found):
+            break
     return list(found.values())

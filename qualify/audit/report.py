@@ -14,6 +14,7 @@ from qualify.audit import (
     judge_closure,
     judge_content,
     judge_elf,
+    judge_extension,
     judge_metadata,
     judge_record,
     together,
@@ -53,7 +54,11 @@ def audit(path: Path, policy: Audit) -> Report:
     """A wheel by itself. Raises OSError where the file can't be read, InputError
     where it is none; a bad wheel is a value."""
     facts = _read(path, policy)
-    found = (*_of_each(facts, policy), *judge_closure.judge([facts], policy))
+    found = (
+        *_of_each(facts, policy),
+        *together.judge_requirements_of(facts, policy),
+        *judge_closure.judge([facts], policy),
+    )
     return _report(path, facts, found, policy)
 
 
@@ -102,6 +107,7 @@ def _of_each(facts: wheel.Wheel, policy: Audit) -> Iterator[Finding]:
     yield from judge_record.judge(facts)
     yield from judge_content.judge(facts, policy)
     yield from judge_elf.judge(facts, policy)
+    yield from judge_extension.judge(facts)
 
 
 def _report(path: Path, facts: wheel.Wheel, found: Iterable[Finding], policy: Audit) -> Report:

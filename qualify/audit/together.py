@@ -20,6 +20,18 @@ def judge(wheels: list[Wheel], audit: Audit) -> Iterator[Finding]:
             yield finding
 
 
+def judge_requirements_of(wheel: Wheel, audit: Audit) -> Iterator[Finding]:
+    """What a wheel by itself requires, and no install can give."""
+    told: set[Finding] = set()
+    said = {wheel.name: list(requirements(wheel))}
+    for each in environment.of_set([wheel], audit.pythons):
+        taken, _ = environment.selected([wheel], each)
+        for finding in judge_requirements.judge(taken, each, said):
+            if finding not in told:
+                told.add(finding)
+                yield finding
+
+
 def _alone(wheels: list[Wheel]) -> Iterator[Finding]:
     """Two versions of one distribution: an installer takes one."""
     first: dict[str, Wheel] = {}

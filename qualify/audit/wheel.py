@@ -6,6 +6,7 @@ import contextlib
 import io
 import mmap
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from qualify.audit import (
     load_code,
     record,
     relocations,
+    versions,
 )
 from qualify.audit.archive import Archive, Content, Flaw, Limits, Member
 from qualify.audit.build_paths import Paths
@@ -58,6 +60,8 @@ class Wheel(msgspec.Struct, frozen=True, kw_only=True):
     binaries: dict[str, Binary]
     texts: dict[str, str | None]
     """Of a dist-info folder, what could be read; None for what is not UTF-8."""
+    heads: dict[str, bytes]
+    """Of scripts and of what is named as an extension module: the first bytes."""
     record: record.Record | None
     digests: dict[tuple[str, str], str]
     """Member and algorithm, where RECORD names another than SHA-256."""
@@ -82,6 +86,9 @@ FOLDER_TEXTS = tuple(f".dist-info/{name}" for name in TEXTS)
 STRONG = ("sha384", "sha512")
 FEW_ROWS = 10_000
 """A RECORD that has more, and more than two for each file, is not read to its end."""
+HEADED = re.compile(r"\.(?:so|pyd)$|^[^/]+\.data/scripts/")
+HEAD = 256
+"""Bytes; a kernel reads as many of a script for its interpreter (BINPRM_BUF_SIZE)."""
 
 
 def read(path: Path, audit: Audit) -> Wheel:
@@ -91,6 +98,7 @@ def read(path: Path, audit: Audit) -> Wheel:
         contents: dict[int, Content] = {}
         binaries: dict[str, Binary] = {}
         texts: dict[str, str | None] = {}
+        heads: dict[str, bytes] = {}
         unread: list[Flaw] = []
         total = of_texts = 0
         for member in facts.members:
@@ -100,7 +108,7 @@ def read(path: Path, audit: Audit) -> Wheel:
             of_texts += member.size if member.name.endswith(FOLDER_TEXTS) else 0
             refused = _refused(member, total, of_texts, audit.limits)
             if refused is None:
-                refused = _take(file, member, audit, contents, binaries, texts)
+                refused = _take(file, member, audit, contents, binaries, texts, heads)
             if refused is not None:
                 unread.append(refused)
                 if total > audit.limits.unpacked_bytes:
@@ -116,6 +124,7 @@ def read(path: Path, audit: Audit) -> Wheel:
             unread=tuple(unread),
             binaries=binaries,
             texts=texts,
+            heads=heads,
             record=None,
             digests={},
         )
@@ -155,6 +164,7 @@ def _take(
     contents: dict[int, Content],
     binaries: dict[str, Binary],
     texts: dict[str, str | None],
+    heads: dict[str, bytes],
 ) -> Flaw | None:
     assert member.header is not None
     folder, _, name = member.name.partition("/")
@@ -164,6 +174,8 @@ def _take(
         if isinstance(done, Flaw):
             return done
         contents[member.entry] = done
+        if HEADED.search(member.name):
+            heads[member.name] = sink.head
         if sink.file is not None and done.size == member.size:
             binaries[member.name] = _binary(sink.file, audit.build_folders)
     finally:
@@ -184,6 +196,7 @@ class _Sorter:
 
     def __init__(self) -> None:
         self._begun = False
+        self.head = b""
         self.file: BinaryIO | None = None
 
     def write(self, data: bytes) -> None:
@@ -191,6 +204,8 @@ class _Sorter:
             self._begun = True
             if data[:4] == elf.MAGIC:
                 self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - by the caller
+        if len(self.head) < HEAD:
+            self.head += data[: HEAD - len(self.head)]
         if self.file is not None:
             self.file.write(data)
 
@@ -243,7 +258,7 @@ def requirements(wheel: Wheel) -> Iterator[tuple[int, Requirement]]:
     """With their lines in METADATA. One that cannot be parsed is a finding of METADATA."""
     for field in metadata(wheel).all("requires-dist"):
         with contextlib.suppress(InvalidRequirement):
-            yield field.line, Requirement(field.value)
+            yield field.line, versions.requirement(field.value)
 
 
 def metadata(wheel: Wheel) -> fields.Fields:

@@ -25,8 +25,8 @@ from qualify.audit import elf, relocations
 from qualify.audit.policy import Audit
 
 STACK, LOAD, EXECUTE, WRITE = 0x6474E551, 1, 1, 2
-AARCH64, POWER = 183, 21
-MACHINE_AT = 18
+AARCH64, POWER, MIPS = 183, 21, 8
+TYPE_AT, MACHINE_AT = 16, 18
 GHOST = "libghost.so.1"
 MUSL, MUSL_LIBC = "py3-none-musllinux_1_2_x86_64", "libc.musl-x86_64.so.1"
 TORCH = "libtorch.so"
@@ -66,6 +66,22 @@ def for_power(place: str) -> Callable[[], Wheel]:
     tag = "cp311-cp311-manylinux_2_28_ppc64le"
     power = of(lambda: put(library(), MACHINE_AT, "<H", POWER), place)
     return changed(lambda wheel: platform(wheel, tag), power)
+
+
+def for_musl(place: str) -> Callable[[], Wheel]:
+    made = of(lambda: on_musl(MUSL_LIBC), place)
+    return changed(lambda wheel: platform(wheel, "cp311-cp311-musllinux_1_2_x86_64"), made)
+
+
+def named(data: bytes) -> Callable[[], Wheel]:
+    """What a wheel has under the name of an extension module."""
+    return changed(lambda wheel: platform(wheel, CP311), of(lambda: data, EXTENSION))
+
+
+def initial(module: str, place: str = "") -> Callable[[], Wheel]:
+    """An extension module that was compiled as `module`."""
+    made = of(lambda: library(f"void *PyInit_{module}(void) {{ return 0; }}\n"), place or EXTENSION)
+    return changed(lambda wheel: platform(wheel, CP311), made)
 
 
 def pure_with_code(wheel: Wheel) -> None:
@@ -217,6 +233,9 @@ HARDENING = [
 ]
 EXTENSION = "small/_native.cpython-311-x86_64-linux-gnu.so"
 CP311 = "cp311-cp311-manylinux_2_28_x86_64"
+PACKAGE = EXTENSION.replace("_native", "__init__")
+PYD = "small/_native.pyd"
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 GOOD = of(library)
 NEEDS_GHOST = of(lambda: calling(stub(GHOST), GHOST))
 NEEDS_TORCH = of(lambda: calling(stub(TORCH), TORCH))
@@ -429,12 +448,54 @@ WHOLE = [
         for_power(EXTENSION.replace("x86_64", "powerpc64le")),
         case="triplet",
     ),
+    Defect(
+        "extension-suffix",
+        tagged("cp313-cp313t-manylinux_2_28_x86_64", EXTENSION.replace("311", "313")),
+        tagged("cp313-cp313t-manylinux_2_28_x86_64", EXTENSION.replace("311", "313t")),
+        case="free-threaded",
+    ),
+    Defect(
+        "extension-suffix",
+        for_musl(EXTENSION),
+        for_musl(EXTENSION.replace("gnu", "musl")),
+        case="musl",
+    ),
+    Defect("extension-format", named(POINTER), named(library()), case="pointer"),
+    Defect("extension-format", named(b""), named(library()), case="empty"),
+    Defect(
+        "extension-format",
+        named(put(library(), TYPE_AT, "<H", elf.RELOCATABLE)),
+        named(library()),
+        case="object",
+    ),
+    Defect(
+        "extension-format",
+        named(put(library(), MACHINE_AT, "<H", MIPS)),
+        named(library()),
+        case="machine",
+    ),
+    Defect(
+        "extension-format",
+        changed(lambda wheel: platform(wheel, "cp311-cp311-win_amd64"), of(library, PYD)),
+        changed(
+            lambda wheel: platform(wheel, "cp311-cp311-win_amd64"), of(lambda: b"MZ\x90\0", PYD)
+        ),
+        case="windows",
+    ),
+    Defect("extension-init", initial("other"), initial("_native")),
+    Defect("extension-init", initial("other", PACKAGE), initial("small", PACKAGE), case="package"),
     Defect("mode-lost", tool(0o100644), tool(0o100755)),
     Defect(
         "mode-lost",
         tool(0o100644, "small-1.0.data/data/bin/tool"),
-        tool(0o100644, "small-1.0.data/scripts/tool"),
+        tool(0o100755, "small-1.0.data/data/bin/tool"),
         case="data",
+    ),
+    Defect(
+        "mode-lost",
+        tool(0o100644, "small-1.0.data/scripts/tool"),
+        tool(0o100755, "small-1.0.data/scripts/tool"),
+        case="scripts",
     ),
     Defect(
         "licence-none",

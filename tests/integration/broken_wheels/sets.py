@@ -54,6 +54,12 @@ def running(program: str) -> Change:
     return change
 
 
+def extended(wheel: Wheel) -> None:
+    tagged("cp311-cp311-manylinux_2_28_x86_64")(wheel)
+    wheel.swap("WHEEL", "Purelib: true", "Purelib: false")
+    wheel.entries["small/fast.cpython-311-x86_64-linux-gnu.so"] = library()
+
+
 def requiring(*lines: str) -> Change:
     text = "".join(f"Requires-Dist: {line}\n" for line in lines)
     return lambda wheel: wheel.swap("METADATA", "Requires-Dist: packaging>=24\n", text)
@@ -140,6 +146,7 @@ def each_its_own(first: bytes, second: bytes, name: str = GHOST) -> Wheels:
 SPIRIT = "libspirit.so.1"
 BESIDE = "$ORIGIN/../small"
 ANY = "py3-none-any"
+MAC = "macosx_11_0"
 DISTRIBUTIONS = [
     SetDefect("distribution-twice", of_version("1.1", ANY), of_version("1.0", "py311-none-any")),
     SetDefect(
@@ -182,6 +189,26 @@ DISTRIBUTIONS = [
         two(same, requiring("small[Nice]")),
     ),
 ]
+DISTRIBUTIONS += [
+    SetDefect(
+        "set-unserved",
+        two(tagged(f"cp311-none-{MAC}_x86_64"), tagged(f"cp311-none-{MAC}_arm64")),
+        two(tagged(f"cp311-none-{MAC}_universal2"), tagged(f"cp311-none-{MAC}_arm64")),
+        case="universal",
+    ),
+    SetDefect(
+        "set-unserved",
+        two(tagged("pp311-none-any"), tagged("cp311-none-any")),
+        two(tagged("pp311-pypy311_pp73-any"), same),
+        case="pypy",
+    ),
+    SetDefect(
+        "pins-conflict",
+        two(tagged(f"cp311-none-{MAC}_arm64"), requiring('small>1; sys_platform == "darwin"')),
+        two(tagged(f"cp311-none-{MAC}_arm64"), requiring('small>1; sys_platform == "linux"')),
+        case="system",
+    ),
+]
 OWNERS = [
     SetDefect(
         "two-owners",
@@ -220,7 +247,7 @@ OWNERS = [
     ),
     SetDefect(
         "module-two-owners",
-        two(holding("small/fast.py"), holding("small/fast.cpython-311-x86_64-linux-gnu.so")),
+        two(holding("small/fast.py"), extended),
         two(holding("small/fast.py"), holding("small/fast.pyi")),
         case="extension",
     ),

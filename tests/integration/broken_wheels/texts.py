@@ -68,12 +68,28 @@ def built_and_said(wheel: Wheel) -> None:
     wheel.swap("WHEEL", "Tag: ", "Build: 7\nTag: ")
 
 
+def scripted(mode: int) -> Callable[[], Wheel]:
+    def change(wheel: Wheel) -> None:
+        wheel.entries["small-1.0.data/scripts/tool"] = b"#!python\nprint('small')\n"
+        wheel.modes["small-1.0.data/scripts/tool"] = mode
+
+    return changed(change)
+
+
+OLD = text("METADATA", "Version: 2.4", "Version: 2.1")
 ALL = ("small/*",)
+LONG = "1" * 5000
+"""More digits than Python converts to a number."""
 NO_LICENCE = "License-File: LICENSE\n"
 
 NAMES = [
     Defect("file-name", named("small.whl")),
     Defect("file-name", named("small-1.0-py3-none-any.zip"), case="suffix"),
+    Defect(
+        "dist-info-name",
+        changed(lambda wheel: wheel.rename(f"small-{LONG}.dist-info")),
+        case="long",
+    ),
     Defect("dist-info-missing", changed(lambda wheel: wheel.rename("small-1.0.egg-info"))),
     Defect("dist-info-several", added("other-2.0.dist-info/METADATA")),
     Defect("dist-info-name", changed(lambda wheel: wheel.rename("smaller-1.0.dist-info"))),
@@ -122,6 +138,7 @@ METADATA = [
     Defect("metadata-missing", dropped("METADATA")),
     Defect("metadata-field", text("METADATA", "License-Expression: ", "License Expression: ")),
     Defect("metadata-format", text("METADATA", "Version: 2.4", "Version: 9.9")),
+    Defect("metadata-draft", text("METADATA", "Version: 2.4", "Version: 2.0"), OLD),
     Defect("metadata-repeated", text("METADATA", "Name: small\n", "Name: small\nName: small\n")),
     Defect(
         "metadata-name",
@@ -129,7 +146,28 @@ METADATA = [
         text("METADATA", "Name: small", "Name: SMALL"),
     ),
     Defect("metadata-version", text("METADATA", "\nVersion: 1.0", "\nVersion: 1.1")),
+    Defect(
+        "metadata-version", text("METADATA", "\nVersion: 1.0", f"\nVersion: {LONG}"), case="long"
+    ),
     Defect("metadata-requirement", text("METADATA", "packaging>=24", "packaging=>24")),
+    Defect(
+        "metadata-requirement",
+        text("METADATA", "packaging>=24", f"packaging>={LONG}"),
+        text("METADATA", "packaging>=24", f"packaging>={LONG[:100]}"),
+        case="long",
+    ),
+    Defect(
+        "metadata-requirement",
+        text("METADATA", "packaging>=24", 'packaging; os_name ~= "posix"'),
+        text("METADATA", "packaging>=24", 'packaging; os_name == "posix"'),
+        case="marker",
+    ),
+    Defect(
+        "metadata-requirement",
+        text("METADATA", "packaging>=24", 'packaging; "nice" in extras'),
+        text("METADATA", "packaging>=24", 'packaging; extra == "nice"'),
+        case="marker-name",
+    ),
     Defect(
         "metadata-requirement-url",
         text("METADATA", "packaging>=24", "packaging @ https://example.org/packaging.whl"),
@@ -137,9 +175,43 @@ METADATA = [
     Defect("metadata-extra", text("METADATA", "Provides-Extra: nice", "Provides-Extra: nicer")),
     Defect("metadata-requires-python", text("METADATA", "-Python: >=3.10", "-Python: 3.10 on")),
     Defect(
+        "metadata-requires-python",
+        text("METADATA", "-Python: >=3.10", f"-Python: >=3.10,<{LONG}"),
+        text("METADATA", "-Python: >=3.10", f"-Python: >=3.10,<{LONG[:100]}"),
+        case="long",
+    ),
+    Defect(
         "metadata-python-tag",
         compiled_for("cp39-cp39-manylinux_2_28_x86_64"),
         compiled_for("cp310-cp310-manylinux_2_28_x86_64"),
+    ),
+    Defect(
+        "metadata-python-tag",
+        text("METADATA", "-Python: >=3.10", "-Python: >=3.12,<3.10"),
+        text("METADATA", "-Python: >=3.10", "-Python: >=3.10,<3.12"),
+        case="none",
+    ),
+    Defect(
+        "pins-conflict",
+        text("METADATA", "packaging>=24", "packaging>=24,<20"),
+        text("METADATA", "packaging>=24", "packaging>=20,<24"),
+        case="alone",
+    ),
+    Defect(
+        "pins-conflict",
+        text("METADATA", "packaging>=24", "packaging>=24\nRequires-Dist: packaging<24"),
+        text(
+            "METADATA",
+            "packaging>=24",
+            'packaging>=24\nRequires-Dist: packaging<24; extra == "nice"',
+        ),
+        case="two-lines",
+    ),
+    Defect(
+        "pins-conflict",
+        text("METADATA", "packaging>=24", "small>=2"),
+        text("METADATA", "packaging>=24", "small[nice]>=1"),
+        case="itself",
     ),
     Defect("licence-missing", dropped("licenses/LICENSE")),
     Defect(
@@ -176,6 +248,7 @@ RECORD = [
 ]
 CONTENT = [
     Defect("stray-file", added("small/__pycache__/a.cpython-311.pyc"), added("small/pyc")),
+    Defect("mode-lost", scripted(0o100644), scripted(0o100755), case="script"),
     Defect("stray-file", added("small/.DS_Store"), added("small/store"), case="desktop"),
     Defect("stray-file", added("small/CMakeFiles/a.txt"), added("small/c/a.txt"), case="cmake"),
     Defect("stray-folder", added("tests/__init__.py"), added("small/tests/__init__.py")),

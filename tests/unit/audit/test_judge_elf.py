@@ -41,22 +41,6 @@ def test_programs_in_scripts_may_lead_elsewhere() -> None:
     assert found(data, "small-1.0.data/data/bin/tool") == []
 
 
-@pytest.mark.parametrize(
-    ("tag", "place", "wrong"),
-    [
-        ("cp311-cp311-manylinux_2_28_x86_64", "small/a.cpython-311-x86_64-linux-gnu.so", False),
-        ("cp311-cp311-manylinux_2_28_x86_64", "small/a.cpython-312-x86_64-linux-gnu.so", True),
-        ("cp311-cp311-manylinux_2_28_x86_64", "small/a.cpython-311-aarch64-linux-gnu.so", True),
-        ("cp311-cp311-manylinux_2_28_x86_64", "small/a.abi3.so", False),
-        ("cp313-cp313t-manylinux_2_28_x86_64", "small/a.cpython-313t-x86_64-linux-gnu.so", False),
-        ("py3-none-manylinux_2_28_x86_64", "small/a.so", False),
-    ],
-)
-def test_suffixes(tag: str, place: str, wrong: bool) -> None:
-    ids = [finding.id for finding in found(library(), place, tag)]
-    assert ids == ["extension-suffix"] * wrong
-
-
 def test_code_of_no_host_is_data() -> None:
     """As an accelerator's is: nothing of it is loaded here."""
     data = library(ADD, "-Wl,-rpath,/opt/lib")

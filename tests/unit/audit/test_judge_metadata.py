@@ -54,6 +54,32 @@ def test_a_tag_of_one_python(specifier: str, wrong: bool) -> None:
     assert ids == ["metadata-python-tag"] * wrong
 
 
+@pytest.mark.parametrize(
+    ("tag", "specifier", "wrong"),
+    [
+        ("py3-none-any", "<3", True),
+        ("py3-none-any", ">=3.12,<3.10", True),
+        ("py3-none-any", ">=3.12", False),
+        ("py2.py3-none-any", ">=3.8", False),
+        ("py2.py3-none-any", "<3", False),
+        ("py2-none-any", ">=2.7, !=3.0.*", False),
+        ("py312-none-any", "<3.12", True),
+        ("py310-none-any", ">=3.12", False),
+        ("cp312-abi3-manylinux_2_28_x86_64", "<3.12", True),
+        ("cp38-abi3-manylinux_2_28_x86_64", ">=3.11", False),
+        ("cp311.cp312-none-any", ">=3.12", False),
+        ("pp311-pypy311_pp73-manylinux_2_28_x86_64", ">=3.12", True),
+        ("graalpy311-graalpy242_311_native-any", "<3", False),
+    ],
+)
+def test_a_tag_of_several_pythons(tag: str, specifier: str, wrong: bool) -> None:
+    made = pure()
+    platform(made, tag)
+    made.swap("METADATA", ">=3.10", specifier)
+    ids = [finding.id for finding in judge_metadata.judge(facts_of(made))]
+    assert ids == ["metadata-python-tag"] * wrong
+
+
 def test_modules_are_found_where_they_are_installed() -> None:
     made = pure()
     made.entries["small-1.0.data/purelib/more/cli.py"] = b""
