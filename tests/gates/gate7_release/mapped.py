@@ -1,4 +1,4 @@
-"""The files that a process has mapped, and to whom each belongs: the facts, not the judgement."""
+"""The files that a process has code from, and whose each is: the facts, not the judgement."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from child import run_python
 from gate7_release import elf, records
 
 TELL = """
-import json, os, sys
-mapped = {}
+import json, sys
+mapped = set()
 with open("/proc/self/maps") as file:
     for line in file:
         _, mode, _, _, _, *name = line.rstrip("\\n").split(None, 5)
-        if name and name[0].startswith("/"):
-            mapped[name[0]] = mapped.get(name[0], False) or "x" in mode
-print(json.dumps([sorted(p for p, runs in mapped.items() if runs or os.path.isfile(p)), sys.path]))
+        if "x" in mode and name and name[0].startswith("/"):
+            mapped.add(name[0])
+print(json.dumps([sorted(mapped), sys.path]))
 """
-"""Each file by its real path; of what has no file, such as memory that is shared with a device or
-a file that was deleted, only what can be executed."""
+"""Each file that code can run from, by its real path; a deleted file and memory with a name too.
+Data that libraries of the system map, such as locales and caches of user names, is no code."""
 
 SYSTEM = [Path(name).resolve() for name in ("/lib", "/lib64", "/usr/lib", "/usr/lib64")]
 INTERPRETER = Path(sys.base_prefix).resolve() / sys.platlibdir
