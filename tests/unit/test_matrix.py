@@ -246,7 +246,8 @@ def test_cells_that_contradict_themselves(tmp_path: Path, old: str, new: str, me
 )
 def test_rooms_of_a_cell_that_cannot_be(tmp_path: Path, lines: str, message: str) -> None:
     path = tmp_path / "cells.toml"
-    path.write_text((MATRIX / "cells.toml").read_text() + lines + "\n")
+    cells = (MATRIX / "cells.toml").read_text().partition("[installs]\n")[0]
+    path.write_text(f"{cells}[installs]\n{lines}\n")
     with pytest.raises(InputError, match=re.escape(message)):
         matrix.load(path, Cells)
 
