@@ -12,7 +12,7 @@ from qualify.audit.wheel import Wheel, file_name
 
 SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")
 SCRIPT = re.compile(r"[^/]+\.data/scripts/")
-SYSTEM = re.compile(r"(?:/usr)?/s?bin/")
+SYSTEM = re.compile(r"python|(?:/usr)?/s?bin/")
 EXECUTE = 0o111
 
 
@@ -24,10 +24,11 @@ def judge(wheel: Wheel, audit: Audit) -> Iterator[Finding]:
         got = f"{wheel.archive.size} bytes, the budget is {promise.largest_bytes}"
         yield Finding(id="size-over", wheel=wheel.name, got=got)
     folders: set[str] = set()
+    files = set(wheel.files)
     for file in wheel.files:
         path = installed_path(file)
         parts = path.split("/")
-        if matches(path, audit.strays) and not _is_content(file, wheel):
+        if matches(path, audit.strays) and not _is_content(file, files):
             yield Finding(id="stray-file", wheel=wheel.name, member=file, got=parts[-1])
         elif len(parts) > 1 and parts[0] in audit.stray_folders and parts[0] not in folders:
             folders.add(parts[0])
@@ -43,20 +44,20 @@ def judge(wheel: Wheel, audit: Audit) -> Iterator[Finding]:
         yield from _exact(wheel, promise)
 
 
-def _is_content(file: str, wheel: Wheel) -> bool:
+def _is_content(file: str, files: set[str]) -> bool:
     """What patch and merge leave lies beside the file that it was made of; what stands alone is
     somebody's own, as package.json.orig is JupyterLab's."""
-    return file.endswith(".orig") and file.removesuffix(".orig") not in wheel.files
+    return file.endswith(".orig") and file.removesuffix(".orig") not in files
 
 
 def _interpreters(wheel: Wheel) -> Iterator[Finding]:
-    """Of scripts: installers put the environment's Python in the place of `python` alone."""
+    """Of scripts: installers put the environment's Python where a line begins with `#!python`."""
     for member, head in wheel.heads.items():
         if not SCRIPT.match(member) or not head.startswith(b"#!"):
             continue
         words = head[2:].partition(b"\n")[0].split()
         path = words[0].decode("utf-8", "backslashreplace") if words else ""
-        if path not in ("python", "pythonw") and not SYSTEM.match(path):
+        if not SYSTEM.match(path):
             yield Finding(
                 id="script-interpreter", wheel=wheel.name, member=member, got=path or "none"
             )

@@ -245,22 +245,23 @@ def _entry_points(wheel: Wheel, text: str) -> Said:
         yield "entry-point-syntax", line, malformed
     seen: set[tuple[str, str]] = set()
     modules = _modules(wheel)
+    alone = next(requirements(wheel), None) is None
     for point in found.points:
         if (point.group, point.name) in seen:
             yield "entry-point-twice", point.line, f"{point.group}: {point.name}"
         seen.add((point.group, point.name))
         if point.group in SCRIPTS and re.search(r"[/\\]|^\.*$", point.name):
             yield "entry-point-name", point.line, point.name
-        if not _has(wheel, modules, point.module.replace(".", "/"), point.group in SCRIPTS):
+        if not _has(modules, point.module.replace(".", "/"), point.group in SCRIPTS, alone):
             yield "entry-point-module", point.line, f"{point.name} = {point.module}"
 
 
-def _has(wheel: Wheel, modules: set[str], path: str, is_program: bool) -> bool:
+def _has(modules: set[str], path: str, is_program: bool, alone: bool) -> bool:
     """Whether a module is there, or may be: where nothing of its package is, a requirement may
     bring it; and what is no program may name an attribute as if it were a module."""
     if path in modules or (not is_program and path.rpartition("/")[0] in modules):
         return True
-    return path.partition("/")[0] not in modules and any(True for _ in requirements(wheel))
+    return not alone and path.partition("/")[0] not in modules
 
 
 def _modules(wheel: Wheel) -> set[str]:

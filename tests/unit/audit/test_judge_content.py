@@ -47,6 +47,7 @@ def test_names(name: str, id: str) -> None:
     [
         (b"#!python", ""),
         (b"#!pythonw -E", ""),
+        (b"#!python3.11", ""),
         (b"#!/bin/sh -e", ""),
         (b"#! /usr/bin/env python3", ""),
         (b"print()", ""),
