@@ -25,7 +25,7 @@ MACHINES = {3: "i686", 21: "ppc64", 22: "s390x", 40: "armv7l", 62: "x86_64", 183
 MACHINES |= {243: "riscv64", 258: "loongarch64"}
 """Those of hosts. Code for another, an accelerator or a virtual machine, is data to a loader."""
 RELOCATABLE, PROGRAM, SHARED = 1, 2, 3
-LOAD, DYNAMIC, INTERP, NOTE = 1, 2, 3, 4
+LOAD, DYNAMIC, INTERP, NOTE, TLS = 1, 2, 3, 4, 7
 STACK, RELRO, PROPERTY = 0x6474E551, 0x6474E552, 0x6474E553
 EXECUTE, WRITE = 1, 2
 NEEDED, HASH, STRTAB, SYMTAB, STRSZ, SONAME, RPATH, TEXTREL, BIND_NOW, RUNPATH, FLAGS = (
@@ -33,7 +33,7 @@ NEEDED, HASH, STRTAB, SYMTAB, STRSZ, SONAME, RPATH, TEXTREL, BIND_NOW, RUNPATH, 
 )
 GNU_HASH, VERSYM, FLAGS_1 = 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFB
 VERDEF, VERNEED = 0x6FFFFFFC, 0x6FFFFFFE
-FLAG_TEXTREL, FLAG_BIND_NOW, FLAG_1_NOW = 4, 8, 1
+FLAG_TEXTREL, FLAG_BIND_NOW, FLAG_STATIC_TLS, FLAG_1_NOW = 4, 8, 16, 1
 X86_ISA_NEEDED = 0xC0008002
 BUILD_ID = 3
 GLOBAL, WEAK = 1, 2
@@ -58,6 +58,8 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
     offset: int
     address: int
     size: int
+    memory: int
+    """Bytes in memory, of which `size` are in the file."""
     header: int
     """Offset of the program header itself."""
 
@@ -224,10 +226,10 @@ def _segments(reader: Reader, table: int, entry_size: int, count: int) -> Iterat
     for number in range(count):
         at = table + number * entry_size
         if reader.wide:
-            kind, flags, offset, address, _, size = reader.unpack("IIQQQQ", at)
+            kind, flags, offset, address, _, size, memory = reader.unpack("IIQQQQQ", at)
         else:
-            kind, offset, address, _, size, _, flags = reader.unpack("7I", at)
-        yield Segment(kind, flags, offset, address, size, at)
+            kind, offset, address, _, size, memory, flags = reader.unpack("7I", at)
+        yield Segment(kind, flags, offset, address, size, memory, at)
 
 
 class _Tables:

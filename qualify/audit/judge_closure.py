@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from packaging.utils import canonicalize_name
 
-from qualify.audit import closure, platform_tag
+from qualify.audit import closure, elf, platform_tag
 from qualify.audit.closure import How, Installed, Library, Link
 from qualify.audit.elf import Undefined
 from qualify.audit.finding import Finding
@@ -17,6 +17,9 @@ from qualify.audit.wheel import Wheel, file_name, requirements
 
 PYTHON = re.compile(r"_?Py")
 OPENMP = re.compile(r"lib(g|i|)omp\d*(-\w+)?\.so")
+MOST_STATIC_TLS = 1664
+"""Bytes that glibc sets aside for what is loaded later (TLS_STATIC_SURPLUS, up to 2.31; by default
+about as many since: in 2.36 1700 are enough and 1720 are not)."""
 STANDARD = re.compile(r"_Z(?:T[ISV])?N?K?(?:S[tabsiod]|9__gnu_cxx)|__(?:cxa|gxx)_")
 """Of the C++ standard library: toolchains that are newer than the system's put parts of it into
 each file that they link."""
@@ -39,6 +42,7 @@ def judge(wheels: list[Wheel], audit: Audit) -> Iterator[Finding]:
                 yield _at(library, id, got)
     yield from _providers(installed)
     yield from _copies(installed)
+    yield from _static_tls(installed)
 
 
 def _at(library: Library, id: str, got: str) -> Finding:
@@ -135,8 +139,8 @@ def _symbols(library: Library, installed: Installed) -> Said:
         and not PYTHON.match(each.name)
         and (not each.version or each.version in own_versions)
     ]
-    if not wanted or not facts.needed:
-        return
+    if not wanted or not (facts.needed or facts.modules):
+        return  # of what needs nothing, unless Python imports it, another has to be loaded before
     files, host = installed.closure(library)
     if any(not _is_versioned(name) for name in host):
         return
@@ -203,6 +207,27 @@ def _providers(installed: Installed) -> Iterator[Finding]:
 
 def _text(name: bytes) -> str:
     return name.decode("utf-8", "backslashreplace")
+
+
+def _static_tls(installed: Installed) -> Iterator[Finding]:
+    """Of what Python loads at an import; what a program starts with gets as much as it needs."""
+    told: set[str] = set()
+    for scope in installed.scopes:
+        sizes = {
+            library.place: sum(segment.memory for segment in library.elf.of(elf.TLS))
+            for library in scope
+            if (library.elf.value(elf.FLAGS) or 0) & elf.FLAG_STATIC_TLS
+        }
+        if not scope[0].elf.modules or sum(sizes.values()) <= MOST_STATIC_TLS:
+            continue
+        largest = max(sizes, key=lambda place: sizes[place])
+        if largest not in told:
+            told.add(largest)
+            others = (
+                f", {sum(sizes.values())} with what it is loaded with" if len(sizes) > 1 else ""
+            )
+            got = f"{sizes[largest]} bytes{others}"
+            yield _at(installed.libraries[largest], "static-tls", got)
 
 
 def _copies(installed: Installed) -> Iterator[Finding]:

@@ -192,6 +192,9 @@ def _versions(facts: Elf, names: set[str], promise: Promise) -> Said:
         for need in facts.versions
         if need.library not in names and platform_tag.too_new(need.version, newest)
     ]
+    private = {each.library for each in facts.versions if each.version == platform_tag.PRIVATE}
+    if private := private - names:
+        yield "glibc-private", facts.dynamic, f"of {', '.join(sorted(private))}"
     if new:
         listed = ", ".join(f"{need.version} of {need.library}" for need in new)
         glibc = ".".join(map(str, promise.glibc or ()))

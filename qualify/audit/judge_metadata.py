@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from packaging import metadata
+from packaging.errors import ExceptionGroup
 from packaging.requirements import InvalidRequirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, parse_tag
@@ -18,10 +20,12 @@ from qualify.audit.fields import Fields
 from qualify.audit.finding import Finding
 from qualify.audit.layout import installed_path
 from qualify.audit.prefixes import Paths
-from qualify.audit.wheel import TEXTS, Name, Wheel, file_name
+from qualify.audit.wheel import SCRIPTS, TEXTS, Name, Wheel, file_name, requirements
 
-FORMATS = ("1.0", "1.1", "1.2", "2.1", "2.2", "2.3", "2.4", "2.5")
+FORMATS = ("1.0", "1.1", "1.2", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6")
 DRAFT = "2.0"
+NEWEST_FIELDS = "2.5"
+"""The last version that added a field."""
 ONCE: tuple[str, ...] = ("metadata-version", "name", "version", "summary", "description", "license")
 ONCE += ("requires-python", "license-expression", "description-content-type", "author", "home-page")
 EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
@@ -143,6 +147,24 @@ def _metadata(wheel: Wheel, found: Fields, name: Name | None) -> Said:
     yield from _requirements(found)
     yield from _requires_python(found, name)
     yield from _licences(wheel, found)
+    yield from _values(wheel.text("METADATA") or "", found)
+
+
+def _values(text: str, found: Fields) -> Said:
+    """What packaging, and an index with it, refuses; but no field for being newer than the version
+    of METADATA that it is in: back ends wrote such ones for years, and indexes took them."""
+    header = re.split(r"\r?\n\r?\n", text, maxsplit=1)[0]
+    raw, _ = metadata.parse_email(header)
+    for told in ("requires_dist", "requires_python"):  # by kinds of their own
+        raw.pop(told, None)  # type: ignore[misc]
+    raw |= {"metadata_version": NEWEST_FIELDS, "name": "name", "version": "1"}
+    try:
+        metadata.Metadata.from_raw(raw)
+    except ExceptionGroup as group:
+        for error in sorted(group.exceptions, key=str):
+            assert isinstance(error, metadata.InvalidMetadata)
+            field = found.first(error.field)
+            yield "metadata-value", field.line if field else None, str(error)
 
 
 def _identity(found: Fields, name: Name) -> Said:
@@ -223,18 +245,38 @@ def _entry_points(wheel: Wheel, text: str) -> Said:
     for line, malformed in found.malformed:
         yield "entry-point-syntax", line, malformed
     seen: set[tuple[str, str]] = set()
-    modules = {_stem(installed_path(name)) for name in wheel.files}
-    paths = Paths(installed_path(name) for name in wheel.files)
+    modules = _Modules(wheel)
+    alone = next(requirements(wheel), None) is None
     for point in found.points:
         if (point.group, point.name) in seen:
             yield "entry-point-twice", point.line, f"{point.group}: {point.name}"
         seen.add((point.group, point.name))
-        module = point.module.replace(".", "/")
-        if module not in modules and not paths.first_in(module):
+        if point.group in SCRIPTS and re.search(r"[/\\]|^\.*$", point.name):
+            yield "entry-point-name", point.line, point.name
+        if not _has(modules, point.module.replace(".", "/"), point.group in SCRIPTS, alone):
             yield "entry-point-module", point.line, f"{point.name} = {point.module}"
 
 
+def _has(modules: _Modules, path: str, is_program: bool, alone: bool) -> bool:
+    """Whether a module is there, or may be: where nothing of its package is, a requirement may
+    bring it; and what is no program may name an attribute as if it were a module."""
+    if path in modules or (not is_program and path.rpartition("/")[0] in modules):
+        return True
+    return not alone and path.partition("/")[0] not in modules
+
+
+class _Modules:
+    """What can be imported from a wheel, by paths without suffix; folders are modules too."""
+
+    def __init__(self, wheel: Wheel) -> None:
+        paths = [installed_path(name) for name in wheel.files]
+        self._stems = {_stem(path) for path in paths}
+        self._paths = Paths(paths)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._stems or self._paths.first_in(path) is not None
+
+
 def _stem(path: str) -> str:
-    """What a file is imported by, with slashes."""
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}{name.partition('.')[0]}"

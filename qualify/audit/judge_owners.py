@@ -12,9 +12,8 @@ from qualify.audit import fields
 from qualify.audit.finding import Finding
 from qualify.audit.layout import SITE, place_of
 from qualify.audit.prefixes import Paths
-from qualify.audit.wheel import Wheel, file_name
+from qualify.audit.wheel import SCRIPTS, Wheel, file_name
 
-SCRIPTS = ("console_scripts", "gui_scripts")
 MODULE = re.compile(r"(?:\.(?:cpython|abi3|pypy|graalpy)[^/]*)?\.(?:py|pyc|so|pyd)$")
 
 
@@ -62,6 +61,31 @@ def judge(wheels: list[Wheel]) -> Iterator[Finding]:
                 name = module.replace("/", ".")
                 got = f"{name}, which {other.member} of {other.wheel.name} is too"
                 yield owned.at("module-two-owners", got)
+
+
+def shadowed(wheels: list[Wheel]) -> Iterator[Finding]:
+    """Modules beside a folder of their name. Python takes a package before a module, and a module
+    before a folder of modules (importlib.machinery.FileFinder)."""
+    order = {wheel.name: number for number, wheel in enumerate(wheels)}
+    files: dict[str, Owned] = {}
+    packages: dict[str, Owned] = {}
+    inside: dict[str, Owned] = {}
+    for owned in (each for wheel in wheels for each in _owned(wheel)):
+        if not (name := _module(owned.place)):
+            continue
+        if posixpath.basename(owned.told).startswith("__init__."):
+            packages.setdefault(name, owned)
+        else:
+            files.setdefault(name, owned)
+        for folder in _folders(name):
+            inside.setdefault(folder, owned)
+    for name, owned in files.items():
+        if package := packages.get(name):
+            if package.wheel is owned.wheel:  # of two wheels they are two owners of the module
+                yield owned.at("module-shadowed", f"{owned.told}; {package.told} is imported")
+        elif hidden := inside.get(name):
+            last = max(owned, hidden, key=lambda each: order[each.wheel.name])
+            yield last.at("module-shadowed", f"{hidden.told}; {owned.told} is imported")
 
 
 def _owned(wheel: Wheel) -> Iterator[Owned]:

@@ -133,15 +133,19 @@ def number_of(text: str) -> Version | None:
     return tuple(map(int, text.split("."))) if re.fullmatch(r"\d+(\.\d+)*", text) else None
 
 
-RELR = (2, 36)
-"""glibc that knows DT_RELR, which binaries ask for as GLIBC_ABI_DT_RELR (glibc 2.36 NEWS)."""
+PRIVATE = "GLIBC_PRIVATE"
+ABI = {"GLIBC_ABI_DT_RELR": (2, 36)}
+"""glibc that knows DT_RELR, which binaries ask for by that name (glibc 2.36 NEWS)."""
+OTHER_ABI = (2, 42)
+"""Of the like that came later (GLIBC_ABI_GNU2_TLS, GLIBC_ABI_DT_X86_64_PLT): none before it as it
+was released, whatever systems took over into older ones."""
 
 
 def too_new(version: str, newest: dict[str, Version]) -> bool:
     """Whether a symbol version such as GLIBC_2.34 is past what systems have; unknown kinds are
     of libraries that the tag says nothing about."""
-    if version == "GLIBC_ABI_DT_RELR":
-        return "GLIBC" in newest and newest["GLIBC"] < RELR
+    if version.startswith("GLIBC_ABI_"):
+        return "GLIBC" in newest and newest["GLIBC"] < ABI.get(version, OTHER_ABI)
     kind, _, text = version.partition("_")
     number = number_of(text)
     return number is not None and kind in newest and number > newest[kind]

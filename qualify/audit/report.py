@@ -16,6 +16,7 @@ from qualify.audit import (
     judge_elf,
     judge_extension,
     judge_metadata,
+    judge_owners,
     judge_record,
     together,
     wheel,
@@ -57,6 +58,7 @@ def audit(path: Path, policy: Audit) -> Report:
     found = (
         *_of_each(facts, policy),
         *together.judge_requirements_of(facts, policy),
+        *judge_owners.shadowed([facts]),
         *judge_closure.judge([facts], policy),
     )
     return _report(path, facts, found, policy)

@@ -58,6 +58,7 @@ def _served(wheels: list[Wheel], audit: Audit) -> Iterator[Finding]:
         if names not in closures:  # of the same files, all but the requirements is the same
             closures.add(names)
             yield from judge_owners.judge(taken)
+            yield from judge_owners.shadowed(taken)
             yield from judge_closure.judge(taken, audit)
     if len(lacking) == len(environments):
         for wheel in {w.name: w for several in lacking.values() for w in several}.values():

@@ -83,6 +83,8 @@ Name = tuple[str, Version, tuple[int, str] | tuple[()], frozenset[Tag]]
 """Distribution, version, build number and tags."""
 TEXTS = ("WHEEL", "METADATA", "RECORD", "entry_points.txt")
 FOLDER_TEXTS = tuple(f".dist-info/{name}" for name in TEXTS)
+SCRIPTS = ("console_scripts", "gui_scripts")
+"""Groups of entry points that become programs."""
 STRONG = ("sha384", "sha512")
 FEW_ROWS = 10_000
 """A RECORD that has more, and more than two for each file, is not read to its end."""

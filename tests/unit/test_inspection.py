@@ -62,11 +62,11 @@ def test_wheels_are_audited_once_beside_what_is_installed_with_them(
 def test_policy_says_which_findings_deny(tmp_path: Path, stages: Stages) -> None:
     (tmp_path / "wheelhouse").mkdir()
     bad = pure()
-    bad.entries |= {"small/a.orig": b"", "small/b.orig": b""}
+    bad.entries |= {"small/a.rej": b"", "small/b.rej": b""}
     reports = audited(stages, tmp_path / "wheelhouse", bad.write(tmp_path))
     audit = baseline.read(TREE)
     (denial,) = inspection.denials(reports, audit)
-    assert denial.what == (f"audit: stray-file in {bad.name}: small/a.orig: a.orig and 1 more")
+    assert denial.what == (f"audit: stray-file in {bad.name}: small/a.rej: a.rej and 1 more")
     assert denial.mend == kinds()["stray-file"].mend
     lenient = msgspec.structs.replace(audit, denies=("error",))
     assert inspection.denials(reports, lenient) == ()

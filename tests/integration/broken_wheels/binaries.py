@@ -84,6 +84,14 @@ def initial(module: str, place: str = "") -> Callable[[], Wheel]:
     return changed(lambda wheel: platform(wheel, CP311), made)
 
 
+IMPORTED = "void *PyInit__native(void) { return 0; }\n"
+
+
+def thread_local(model: str) -> Callable[[], Wheel]:
+    source = f'__thread char block[4096] __attribute__((tls_model("{model}")));\n{IMPORTED}'
+    return of(lambda: library(source + "char *get(void) { return block; }\n"))
+
+
 def pure_with_code(wheel: Wheel) -> None:
     wheel.swap("WHEEL", "Purelib: false", "Purelib: true")
 
@@ -380,6 +388,15 @@ LOADING = [
         "undefined-symbol",
         of(lambda: library(CALLS)),
         of(lambda: library(CALLS + "int ghost(void) { return 2; }\n")),
+    ),
+    Defect("tag-too-old", needing_version("GLIBC_ABI_GNU2_TLS"), GOOD, case="abi"),
+    Defect("glibc-private", needing_version("GLIBC_PRIVATE"), GOOD),
+    Defect("static-tls", thread_local("initial-exec"), thread_local("global-dynamic")),
+    Defect(
+        "undefined-symbol",
+        of(lambda: library(IMPORTED + CALLS, "-nostdlib")),
+        of(lambda: library(IMPORTED, "-nostdlib")),
+        case="needs-nothing",
     ),
     Defect(
         "undefined-symbol",

@@ -251,6 +251,12 @@ OWNERS = [
         two(holding("small/fast.py"), holding("small/fast.pyi")),
         case="extension",
     ),
+    SetDefect(
+        "module-shadowed",
+        two(holding("shared.py"), holding("shared/more.py")),
+        two(holding("shared/most.py"), holding("shared/more.py")),
+        case="of-the-set",
+    ),
 ]
 LIBRARIES = [
     SetDefect(

@@ -68,15 +68,19 @@ def built_and_said(wheel: Wheel) -> None:
     wheel.swap("WHEEL", "Tag: ", "Build: 7\nTag: ")
 
 
-def scripted(mode: int) -> Callable[[], Wheel]:
+def scripted(mode: int, interpreter: str = "python") -> Callable[[], Wheel]:
     def change(wheel: Wheel) -> None:
-        wheel.entries["small-1.0.data/scripts/tool"] = b"#!python\nprint('small')\n"
+        script = f"#!{interpreter}\nprint('small')\n"
+        wheel.entries["small-1.0.data/scripts/tool"] = script.encode()
         wheel.modes["small-1.0.data/scripts/tool"] = mode
 
     return changed(change)
 
 
-OLD = text("METADATA", "Version: 2.4", "Version: 2.1")
+def both(*names: str) -> Callable[[], Wheel]:
+    return changed(lambda wheel: wheel.entries.update(dict.fromkeys(names, b"a file")))
+
+
 ALL = ("small/*",)
 LONG = "1" * 5000
 """More digits than Python converts to a number."""
@@ -138,7 +142,21 @@ METADATA = [
     Defect("metadata-missing", dropped("METADATA")),
     Defect("metadata-field", text("METADATA", "License-Expression: ", "License Expression: ")),
     Defect("metadata-format", text("METADATA", "Version: 2.4", "Version: 9.9")),
-    Defect("metadata-draft", text("METADATA", "Version: 2.4", "Version: 2.0"), OLD),
+    Defect(
+        "metadata-draft",
+        text("METADATA", "Version: 2.4", "Version: 2.0"),
+        text("METADATA", "Version: 2.4", "Version: 2.1"),
+    ),
+    Defect(
+        "metadata-value",
+        text("METADATA", "License-Expression: MIT", "License-Expression: MIT License"),
+    ),
+    Defect(
+        "metadata-value",
+        text("METADATA", "text/plain", "text/html"),
+        text("METADATA", "text/plain", "text/markdown"),
+        case="description",
+    ),
     Defect("metadata-repeated", text("METADATA", "Name: small\n", "Name: small\nName: small\n")),
     Defect(
         "metadata-name",
@@ -224,6 +242,10 @@ METADATA = [
         text("entry_points.txt", "small = small:main", "small = small:main\nsmall = small:main"),
         text("entry_points.txt", "small = small:main", "small = small:main\nmore = small:main"),
     ),
+    Defect(
+        "entry-point-name",
+        text("entry_points.txt", "small = small:main", "../../../small = small:main"),
+    ),
     Defect("entry-point-module", text("entry_points.txt", "small:main", "small.cli:main")),
 ]
 RECORD = [
@@ -248,7 +270,25 @@ RECORD = [
 ]
 CONTENT = [
     Defect("stray-file", added("small/__pycache__/a.cpython-311.pyc"), added("small/pyc")),
+    Defect("script-interpreter", scripted(0o100755, "/root/build/bin/python3"), scripted(0o100755)),
+    Defect(
+        "module-shadowed",
+        both("small/a.py", "small/a/__init__.py"),
+        both("small/a.py", "small/a/data.txt"),
+    ),
+    Defect(
+        "module-shadowed",
+        both("small/a.py", "small/a/more.py"),
+        both("small/a.py", "small/b/more.py"),
+        case="folder",
+    ),
     Defect("mode-lost", scripted(0o100644), scripted(0o100755), case="script"),
+    Defect(
+        "stray-file",
+        added("small/__init__.py.orig"),
+        added("small-1.0.data/data/share/schemas/package.json.orig"),
+        case="patch",
+    ),
     Defect("stray-file", added("small/.DS_Store"), added("small/store"), case="desktop"),
     Defect("stray-file", added("small/CMakeFiles/a.txt"), added("small/c/a.txt"), case="cmake"),
     Defect("stray-folder", added("tests/__init__.py"), added("small/tests/__init__.py")),

@@ -56,6 +56,49 @@ def test_the_c_library_of_musl(library_: str) -> None:
     assert found(made) == []
 
 
+IMPORTED = "void *PyInit__native(void) { return 0; }\n"
+
+
+def test_what_needs_nothing_is_whole_if_python_imports_it() -> None:
+    """Else, whoever loads it may have loaded something before."""
+    assert found(compiled(library(CALLS, "-nostdlib"))) == []
+    (finding,) = found(compiled(library(IMPORTED + CALLS, "-nostdlib")))
+    assert (finding.id, finding.got) == ("undefined-symbol", "ghost, at a call")
+
+
+def thread_local(size: int, model: str = "initial-exec", more: str = IMPORTED) -> bytes:
+    source = f'__thread char block[{size}] __attribute__((tls_model("{model}")));\n'
+    return library(source + "char *get(void) { return block; }\n" + more)
+
+
+@pytest.mark.parametrize(
+    ("data", "wrong"),
+    [
+        (thread_local(1664), False),
+        (thread_local(1665), True),
+        (thread_local(5000, "global-dynamic"), False),
+        (thread_local(5000, more=""), False),  # may be loaded with the program (LD_PRELOAD)
+    ],
+)
+def test_thread_local_memory(data: bytes, wrong: bool) -> None:
+    assert [finding.id for finding in found(compiled(data))] == ["static-tls"] * wrong
+
+
+def test_thread_local_memory_of_what_is_loaded_together() -> None:
+    block = library(
+        '__thread char block[1000] __attribute__((tls_model("initial-exec")));\n'
+        "char *ghost(void) { return block; }\n",
+        f"-Wl,-soname,{GHOST}",
+    )
+    source = f'__thread char own[700] __attribute__((tls_model("initial-exec")));\n{IMPORTED}'
+    source += "char *ghost(void);\nchar *get(void) { return own + *ghost(); }\n"
+    made = compiled(library(source, "-Wl,-rpath,$ORIGIN", with_=((GHOST, block),)))
+    made.entries[f"small/{GHOST}"] = block
+    (finding,) = found(made)
+    assert (finding.id, finding.member) == ("static-tls", f"small/{GHOST}")
+    assert finding.got == "1000 bytes, 1700 with what it is loaded with"
+
+
 def test_requirements_of_requirements_count() -> None:
     owner = renamed(compiled(stub(GHOST), f"small/{GHOST}"), "owner")
     user = compiled(calling(stub(GHOST), GHOST, "-Wl,-rpath,$ORIGIN/../owner"))

@@ -23,7 +23,9 @@ def found(*names: str, audit: Audit = AUDIT) -> list[Finding]:
     ("name", "id"),
     [
         ("small/a.pyc", "stray-file"),
-        ("small-1.0.data/purelib/small/a.orig", "stray-file"),
+        ("small-1.0.data/purelib/small/a.rej", "stray-file"),
+        ("small-1.0.data/data/share/schemas/package.json.orig", ""),  # JupyterLab's
+        ("small/__init__.py.orig", "stray-file"),
         ("small/core", ""),
         ("core", "stray-file"),
         ("small/.gitignore", ""),
@@ -38,6 +40,30 @@ def found(*names: str, audit: Audit = AUDIT) -> list[Finding]:
 )
 def test_names(name: str, id: str) -> None:
     assert [finding.id for finding in found(name)] == ([id] if id else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "id"),
+    [
+        (b"#!python", ""),
+        (b"#!pythonw -E", ""),
+        (b"#!python3.11", ""),
+        (b"#!/bin/sh -e", ""),
+        (b"#! /usr/bin/env python3", ""),
+        (b"print()", ""),
+        (b"", ""),
+        (b"#!/home/builder/venv/bin/python3", "script-interpreter"),
+        (b"#!/usr/local/bin/python3.11", "script-interpreter"),
+        (b"#!bin/python", "script-interpreter"),
+        (b"#!", "script-interpreter"),
+    ],
+)
+def test_interpreters(line: bytes, id: str) -> None:
+    made = pure()
+    made.entries["small-1.0.data/scripts/tool"] = line + b"\nprint(1)\n"
+    made.modes["small-1.0.data/scripts/tool"] = 0o100755
+    findings = judge_content.judge(facts_of(made), AUDIT)
+    assert [finding.id for finding in findings] == ([id] if id else [])
 
 
 def test_a_folder_is_told_once() -> None:

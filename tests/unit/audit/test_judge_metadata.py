@@ -20,6 +20,7 @@ def found(text: str, old: str, new: str) -> list[Finding]:
     ("text", "old", "new"),
     [
         ("METADATA", "Name: small", "name: Small"),
+        ("METADATA", "Metadata-Version: 2.4", "Metadata-Version: 2.6"),
         ("METADATA", "Version: 1.0\n", "Version: 1\n"),
         ("METADATA", ">=3.10", ">=3.8, !=3.9.*"),
         ("METADATA", "packaging>=24", "packaging (>=24)"),
@@ -78,6 +79,51 @@ def test_a_tag_of_several_pythons(tag: str, specifier: str, wrong: bool) -> None
     made.swap("METADATA", ">=3.10", specifier)
     ids = [finding.id for finding in judge_metadata.judge(facts_of(made))]
     assert ids == ["metadata-python-tag"] * wrong
+
+
+@pytest.mark.parametrize(
+    ("group", "value", "wrong"),
+    [
+        ("console_scripts", "small:main", False),
+        ("console_scripts", "small.gone:main", True),
+        ("console_scripts", "packaging.tags:main", False),  # of a requirement
+        ("console_scripts", "small.main", True),
+        ("plugins", "small.Class", False),  # as some read it
+        ("plugins", "small.gone.Class", True),
+    ],
+)
+def test_modules_of_entry_points(group: str, value: str, wrong: bool) -> None:
+    made = pure()
+    made.set("entry_points.txt", f"[{group}]\na = {value}\n")
+    ids = [finding.id for finding in judge_metadata.judge(facts_of(made))]
+    assert ids == ["entry-point-module"] * wrong
+
+
+def test_without_requirements_nothing_else_has_the_module() -> None:
+    made = pure()
+    made.set("METADATA", "Metadata-Version: 2.1\nName: small\nVersion: 1.0\n")
+    made.set("entry_points.txt", "[console_scripts]\na = packaging.tags:main\n")
+    (finding,) = judge_metadata.judge(facts_of(made))
+    assert finding.id == "entry-point-module"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ("License-Expression: MIT", "License-Expression: MIT OR Apache-2.0", False),
+        ("License-Expression: MIT", "License-Expression: Apache License 2.0", True),
+        ("License-Expression: MIT", "License: whatever", False),
+        ("License-Expression: MIT", "Dynamic: Name", True),
+        ("License-Expression: MIT", "Dynamic: Summary", False),
+        ("Provides-Extra: nice", "Provides-Extra: nice\nProvides-Extra: a b!c", True),
+        ("text/plain", "text/html", True),
+        ("text/plain", "text/markdown; charset=UTF-8; variant=GFM", False),
+        ("License-Expression: MIT", "Summary: one\n  two", True),
+        ("Metadata-Version: 2.4", "Metadata-Version: 2.1", False),  # as indexes took it
+    ],
+)
+def test_values(old: str, new: str, wrong: bool) -> None:
+    assert [finding.id for finding in found("METADATA", old, new)] == ["metadata-value"] * wrong
 
 
 def test_modules_are_found_where_they_are_installed() -> None:

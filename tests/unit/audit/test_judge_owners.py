@@ -60,6 +60,38 @@ def test_modules(one: str, other: str) -> None:
     assert finding.got.startswith(f"shared.a, which {one} of small-1.0")
 
 
+@pytest.mark.parametrize(
+    ("names", "wrong"),
+    [
+        (("small/a.py", "small/a/__init__.py"), "small/a.py"),
+        (("small/a.abi3.so", "small/a/__init__.py"), "small/a.abi3.so"),
+        (("small/a.py", "small/a/b.py"), "small/a/b.py"),
+        (("small/a.py", "small/a.abi3.so"), ""),  # one beside its compiled form
+        (("small/a.py", "small/a/data.json"), ""),
+        (("small/a.py", "small/a/b/__init__.py"), "small/a/b/__init__.py"),
+        (("small/a.pyi", "small/a/__init__.py"), ""),
+        (("small/a-b.py", "small/a-b/c.py"), ""),
+        (("small-1.0.data/scripts/a.py", "small/a/b.py"), ""),
+    ],
+)
+def test_modules_beside_folders(names: tuple[str, ...], wrong: str) -> None:
+    made = pure()
+    made.entries |= dict.fromkeys(names, b"a file")
+    findings = list(judge_owners.shadowed([facts_of(made)]))
+    assert [finding.got.partition(";")[0] for finding in findings] == ([wrong] if wrong else [])
+
+
+def test_a_module_that_hides_another_wheel_s_folder() -> None:
+    """Whichever comes first, the later wheel is told."""
+    one, other = pure(), renamed(pure(), "other")
+    one.entries["shared.py"] = b""
+    other.entries["shared/a.py"] = b""
+    for wheels in ([one, other], [other, one]):
+        (finding,) = judge_owners.shadowed([facts_of(each) for each in wheels])
+        assert (finding.id, finding.wheel) == ("module-shadowed", wheels[1].name)
+        assert finding.got == "shared/a.py; shared.py is imported"
+
+
 def test_forms_of_unicode_are_one_path_elsewhere() -> None:
     (finding,) = found({"shared/\u00e9": b"one"}, {"shared/e\u0301": b"one"})
     assert finding.id == "two-owners-case"

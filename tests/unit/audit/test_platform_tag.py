@@ -62,6 +62,7 @@ def test_systems_of_musl() -> None:
         ("GLIBC_2.3.4", False),
         ("GLIBC_PRIVATE", False),
         ("GLIBC_ABI_DT_RELR", True),
+        ("GLIBC_ABI_GNU2_TLS", True),
         ("LIBFOO_9.9", False),
     ],
 )
@@ -77,3 +78,15 @@ def test_names_of_the_c_library() -> None:
     names = platform_tag.glibc_symbols()
     assert {b"malloc", b"dlopen", b"cos", b"pthread_create", b"__tls_get_addr"} <= names
     assert b"ghost" not in names and not any(b" " in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("version", "minor", "new"),
+    [
+        ("GLIBC_ABI_DT_RELR", 36, False),
+        ("GLIBC_ABI_DT_X86_64_PLT", 41, True),
+        ("GLIBC_ABI_DT_X86_64_PLT", 42, False),
+    ],
+)
+def test_properties_of_a_loader(version: str, minor: int, new: bool) -> None:
+    assert platform_tag.too_new(version, {"GLIBC": (2, minor)}) is new

@@ -17,7 +17,7 @@ from qualify.errors import InputError
 def clashing(place: Path) -> list[Path]:
     other = renamed(pure(), "other")
     other.entries["small/data.txt"] = b"other"
-    other.entries["small/a.orig"] = b""
+    other.entries["small/a.rej"] = b""
     return [pure().write(place), other.write(place)]
 
 
