@@ -176,6 +176,24 @@ def test_one(n, device, detail):
     assert "1 failed, 2 passed" in whole.stdout
 
 
+def test_a_command_names_the_nodes_that_its_check_met(gate: Gate) -> None:
+    done = gate.run(
+        "--nodes",
+        "/dev/of-releases",
+        test_nodes="""
+@pytest.fixture
+def nodes(pytestconfig): return pytestconfig.getoption("--nodes")
+@check("gate0.a.one")
+def test_one(nodes): assert str(nodes) == "/dev/of-releases"
+@check("gate0.a.two")
+def test_two(): pass
+""",
+    )
+    assert done.status == 0, done.stdout
+    one, two = (planned.command for planned in gate.facts().planned)
+    assert "--nodes /dev/of-releases" in one and "--nodes" not in two
+
+
 def test_a_detail_that_is_not_json_is_the_tests_error(gate: Gate) -> None:
     gate.run(
         test_detail="""

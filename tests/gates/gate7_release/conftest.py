@@ -29,3 +29,14 @@ def nodes(request: pytest.FixtureRequest) -> Path | None:
     """Where the nodes are of devices by emud of each release, if such were handed in."""
     folder: Path | None = request.config.getoption("--nodes")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def newest_host(
+    request: pytest.FixtureRequest, nodes: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host is upgraded before its containers: whatever release a check installs, it meets a
+    device of the newest. The node that users find first is of the release here, which refuses a
+    newer driver."""
+    if nodes is not None and "releases" in request.fixturenames:
+        monkeypatch.setenv("EMU_DEVICE_DIR", str(nodes / "after"))
