@@ -61,13 +61,14 @@ class Places(NamedTuple):
         gone = {name: None for name in os.environ if name not in KEPT}
         return {**gone, **{name: str(self.root / name) for name in VARIABLES}}
 
+    def names(self) -> list[str]:
+        """All that lies in the folders, as paths below the root; while things come and go, too."""
+        folders = (self.root / name for name in (*VARIABLES, WORK))
+        return [str(path.relative_to(self.root)) for at in folders for path in below(at)]
+
     def listing(self) -> dict[str, Entry]:
-        """All that lies in the folders, by path below the root; no link is followed."""
-        return {
-            str(path.relative_to(self.root)): _entry(path)
-            for folder in (*VARIABLES, WORK)
-            for path in below(self.root / folder)
-        }
+        """The same with what each is; no link is followed."""
+        return {name: _entry(self.root / name) for name in self.names()}
 
 
 def make(root: Path) -> Places:
