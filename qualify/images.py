@@ -45,6 +45,9 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     packages: Annotated[tuple[Package, ...], msgspec.Meta(min_length=1)]
     tools: tuple[Tool, ...] = ()
     links: dict[Place, Place] = {}
+    past_date: bool = False
+    """Whether the suite's lists of packages may be past their date, as a snapshot's or a slow
+    mirror's are: they are signed all the same."""
     upstream: Annotated[str, whole("|[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}")] = ""
     """An image of a registry, by digest only: a tag moves."""
 

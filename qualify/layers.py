@@ -276,6 +276,7 @@ def _from_packages(stages: Stages, client: docker.DockerClient, image: Image, ta
                 "--variant=minbase",
                 f"--include={','.join(image.packages)}",
                 f"--customize-hook=chroot $1 sh -c '{ADD_USER}'",
+                *(['--aptopt=Acquire::Check-Valid-Until "false"'] if image.past_date else []),
                 image.suite,
                 archive,
             ],

@@ -69,21 +69,22 @@ def shadowed(wheels: list[Wheel]) -> Iterator[Finding]:
     order = {wheel.name: number for number, wheel in enumerate(wheels)}
     files: dict[str, Owned] = {}
     packages: dict[str, Owned] = {}
-    inside: dict[str, Owned] = {}
+    modules: dict[str, Owned] = {}
     for owned in (each for wheel in wheels for each in _owned(wheel)):
         if not (name := _module(owned.place)):
             continue
-        if posixpath.basename(owned.told).startswith("__init__."):
+        modules.setdefault(name, owned)
+        if owned.told.rpartition("/")[2].startswith("__init__."):
             packages.setdefault(name, owned)
         else:
             files.setdefault(name, owned)
-        for folder in _folders(name):
-            inside.setdefault(folder, owned)
+    names = Paths(modules)
     for name, owned in files.items():
         if package := packages.get(name):
             if package.wheel is owned.wheel:  # of two wheels they are two owners of the module
                 yield owned.at("module-shadowed", f"{owned.told}; {package.told} is imported")
-        elif hidden := inside.get(name):
+        elif inner := names.first_in(name):
+            hidden = modules[inner]
             last = max(owned, hidden, key=lambda each: order[each.wheel.name])
             yield last.at("module-shadowed", f"{hidden.told}; {owned.told} is imported")
 
