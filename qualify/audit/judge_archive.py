@@ -57,7 +57,9 @@ def _name(member: Member) -> Iterator[tuple[str, str]]:
         yield "zip-name-parent", got
     elif "" in parts or "." in parts:
         yield "zip-name-empty-part", got
-    elif any(len(part.encode("utf-8", "replace")) > LONGEST_PART for part in parts):
+    elif len(member.raw) > LONGEST_PART and any(
+        len(part.encode("utf-8", "replace")) > LONGEST_PART for part in parts
+    ):
         yield "zip-name-long", f"a part of more than {LONGEST_PART} bytes"
     if re.search(r"[\x00-\x1f\x7f]", name):
         yield "zip-name-control", got

@@ -154,9 +154,11 @@ def _starts(table: _Table | None, facts: Elf, reader: Reader) -> tuple[int, ...]
     at = facts.place(first)
     size = min(size // 8, MOST_STARTS) * 8
     there = [value for (value,) in reader.rows("Q", at, size // 8)]
-    for number, place in enumerate(table.words[::3] if table else ()):
-        if first <= place < first + size and not (place - first) % 8:
-            there[(place - first) // 8] = table.words[number * 3 + 2] if table else 0
+    if table is not None:
+        inside = range(first, first + size, 8)
+        places = table.words[::3]
+        for number in [n for n, place in enumerate(places) if place in inside]:
+            there[inside.index(places[number])] = table.words[number * 3 + 2]
     return (*found, *filter(None, there))
 
 
