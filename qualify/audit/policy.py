@@ -5,11 +5,14 @@ from __future__ import annotations
 import fnmatch
 import functools
 import re
+from typing import Annotated
 
 import msgspec
 
 from qualify.audit.archive import Limits
 from qualify.audit.finding import Level
+
+Python = Annotated[str, msgspec.Meta(pattern=r"^3\.\d{1,2}$")]
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,7 +53,7 @@ class Audit(_Strict, frozen=True, kw_only=True):
     limits: Limits
     denies: tuple[Level, ...]
     """Levels of findings with which the pipeline does not qualify wheels."""
-    pythons: tuple[str, ...]
+    pythons: Annotated[tuple[Python, ...], msgspec.Meta(min_length=1)]
     """Those in which a set of wheels is looked at."""
     build_folders: tuple[str, ...]
     host_libraries: tuple[str, ...]

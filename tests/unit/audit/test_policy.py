@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from audit.facts import AUDIT
-from qualify.audit.policy import Accepted, Promise, matches
+from qualify.audit.policy import Accepted, Audit, Promise, matches
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,10 @@ def test_a_promise_by_its_normalized_name() -> None:
 def test_slips_are_refused(type: type[object], text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.toml.decode(text, type=type)
+
+
+@pytest.mark.parametrize("pythons", [[], ["three"], ["3.11", "2.7"], ["3.11.4"]])
+def test_pythons_that_are_none(pythons: list[str]) -> None:
+    table = {**msgspec.to_builtins(AUDIT), "pythons": pythons}
+    with pytest.raises(msgspec.ValidationError, match="pythons"):
+        msgspec.convert(table, Audit)
