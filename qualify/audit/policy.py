@@ -14,6 +14,8 @@ from qualify.audit.finding import Level, kinds
 
 Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 
+Python = Annotated[str, msgspec.Meta(pattern=r"^3\.[0-9]{1,2}$(?!\n)")]
+
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pass
@@ -57,7 +59,7 @@ class Audit(_Strict, frozen=True, kw_only=True):
     limits: Limits
     denies: tuple[Level, ...]
     """Levels of findings with which the pipeline does not qualify wheels."""
-    pythons: tuple[Annotated[str, msgspec.Meta(pattern=r"^3\.[0-9]+$(?!\n)")], ...]
+    pythons: Annotated[tuple[Python, ...], msgspec.Meta(min_length=1)]
     """Those in which a set of wheels is looked at."""
     build_folders: tuple[str, ...]
     host_libraries: tuple[str, ...]

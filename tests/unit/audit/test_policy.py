@@ -7,7 +7,7 @@ import pytest
 
 from audit.facts import AUDIT
 from qualify.audit.archive import Limits
-from qualify.audit.policy import Accepted, Promise, matches
+from qualify.audit.policy import Accepted, Audit, Promise, matches
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,10 @@ def test_slips_are_refused(type: type[object], text: str) -> None:
 
 def test_a_pattern_of_findings_is_accepted() -> None:
     assert Accepted(finding="metadata-*", wheel="*", reason="a toy")
+
+
+@pytest.mark.parametrize("pythons", [[], ["three"], ["3.11", "2.7"], ["3.11.4"]])
+def test_pythons_that_are_none(pythons: list[str]) -> None:
+    table = {**msgspec.to_builtins(AUDIT), "pythons": pythons}
+    with pytest.raises(msgspec.ValidationError, match="pythons"):
+        msgspec.convert(table, Audit)
