@@ -153,7 +153,7 @@ def _metadata(wheel: Wheel, found: Fields, name: Name | None) -> Said:
 def _values(text: str, found: Fields) -> Said:
     """What packaging, and an index with it, refuses; but no field for being newer than the version
     of METADATA that it is in: back ends wrote such ones for years, and indexes took them."""
-    header = re.split(r"\r?\n\r?\n", text, maxsplit=1)[0]
+    header = re.split(r"\r?\n\r?\n", text[: fields.MOST], maxsplit=1)[0]
     raw, _ = metadata.parse_email(header)
     for told in ("requires_dist", "requires_python"):  # by kinds of their own
         raw.pop(told, None)  # type: ignore[misc]

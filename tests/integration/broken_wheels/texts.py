@@ -89,11 +89,6 @@ NO_LICENCE = "License-File: LICENSE\n"
 NAMES = [
     Defect("file-name", named("small.whl")),
     Defect("file-name", named("small-1.0-py3-none-any.zip"), case="suffix"),
-    Defect(
-        "dist-info-name",
-        changed(lambda wheel: wheel.rename(f"small-{LONG}.dist-info")),
-        case="long",
-    ),
     Defect("dist-info-missing", changed(lambda wheel: wheel.rename("small-1.0.egg-info"))),
     Defect("dist-info-several", added("other-2.0.dist-info/METADATA")),
     Defect("dist-info-name", changed(lambda wheel: wheel.rename("smaller-1.0.dist-info"))),
