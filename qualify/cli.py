@@ -21,7 +21,18 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from qualify import ask, cli_audit, console, doctor, evidence, index, inspection, pipeline, show
+from qualify import (
+    ask,
+    cli_audit,
+    console,
+    doctor,
+    evidence,
+    index,
+    inspection,
+    install_matrix,
+    pipeline,
+    show,
+)
 from qualify.audit import report
 from qualify.console import Beside, Folder, Json, Python, Room, Tree, err, out
 from qualify.errors import HostError, InputError, QualifyError, host_errors
@@ -105,7 +116,7 @@ def install_everywhere(
     """Install the wheels in every room of the matrix, and run gate 7 there."""
     tree = tree.resolve()
     kept = (folder or tree / "evidence").resolve()
-    report = pipeline.install_everywhere(
+    report = install_matrix.install_everywhere(
         tree,
         kept,
         console.stages(tree),

@@ -46,7 +46,6 @@ from qualify.build import Wheel
 from qualify.claim import Asked, Denial, Question, Verdict
 from qualify.errors import (
     BuildError,
-    EngineError,
     EvidenceError,
     HostError,
     InputError,
@@ -340,87 +339,6 @@ def publish(tree: Path, stages: Stages, *, python: str, room: str) -> rebuilding
     begun = begin(tree, stages, python=python, room=room)
     closure, wheels = make_wheels(tree, stages, begun)
     return cibuildwheel.publish(stages, tree, closure, begun.engine, begun.images, wheels)
-
-
-def install_everywhere(
-    tree: Path,
-    evidence_folder: Path,
-    stages: Stages,
-    *,
-    pythons: tuple[str, ...],
-    room: str,
-    today: datetime.date,
-) -> installs.Report:
-    """Gate 7 in each room that the matrix names for each Python; all of the matrix's if none.
-
-    Wheels that the policy denies are refused, and installed nowhere. A room that cannot be made is
-    told in the report, and the others are tried.
-    """
-    matrix = read_matrix(tree)
-    cells = [matrix.cells.installed_with(python) for python in pythons]
-    cells = cells or [*matrix.cells.cells, *matrix.cells.installed_only]
-    index.require(evidence_folder)
-    tier = installs.tier(matrix.gates)
-    asked = msgspec.structs.replace(
-        matrix, gates=msgspec.structs.replace(matrix.gates, tiers=(tier,))
-    )
-    started = []
-    for cell in cells:  # before the work: a missing interpreter or an unknown room costs no build
-        begun = begin(tree, stages, python=cell.python, room=room, to_claim=False)
-        choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.python, fewest=1)
-        installs.require(choice, begun.images, matrix.cells.rooms_of(cell))
-        started.append((begun, choice))
-    found = []
-    for begun, choice in started:
-        start = time.monotonic()
-        made = prepare_wheels(tree, evidence_folder, stages, begun, choice)
-        made = msgspec.structs.replace(made, matrix=asked)
-        if made.denials:
-            refused = judge(evidence_folder, made, tier, made.cell, [], today)
-            seconds = time.monotonic() - start
-            found.append(
-                installs.Installed(
-                    python=made.cell.python, room="", verdict=refused, seconds=seconds
-                )
-            )
-            continue
-        for name in matrix.cells.rooms_of(made.cell):
-            found.append(install_in(tree, evidence_folder, stages, made, tier, name, today))
-    return installs.Report(installed=tuple(found))
-
-
-def install_in(
-    tree: Path,
-    evidence_folder: Path,
-    stages: Stages,
-    made: Prepared,
-    tier: Tier,
-    name: str,
-    today: datetime.date,
-) -> installs.Installed:
-    """What `tier` asks for in the room called `name`, or why that could not be found out."""
-    start = time.monotonic()
-    try:
-        spec = named_room(stages, made, name)
-        cell = installs.cell_of(made.cell, spec)
-        gates, releases = made.matrix.gates, made.releases
-        (inputs,) = plan = plan_gates(
-            tree, gates, tier, cell, made.wheels, made.closure, (spec,), releases
-        )
-        run_gate(inputs, evidence_folder, stages)
-    except (HostError, EngineError, RoomError) as error:
-        stages.progress(f"room {name}: {error}")
-        seconds = time.monotonic() - start
-        return installs.Installed(
-            python=made.cell.python, room=name, verdict=None, seconds=seconds, trouble=str(error)
-        )
-    return installs.Installed(
-        python=made.cell.python,
-        room=name,
-        verdict=judge(evidence_folder, made, tier, cell, plan, today),
-        seconds=time.monotonic() - start,
-        reused=stages.timings[-1].reused,
-    )
 
 
 @contextmanager

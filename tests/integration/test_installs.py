@@ -14,7 +14,7 @@ import pytest
 from checkout import copied
 from engines import PYTHON, TREE, engine_or_skip
 
-from qualify import pipeline, process
+from qualify import install_matrix, installs, pipeline, process
 from qualify.errors import HostError, InputError
 from qualify.matrix import Layer
 from qualify.stage import Stages, cache_root
@@ -72,8 +72,8 @@ def matrix_of(tree: Path, *rooms: str) -> None:
     cells.write_text(f'{before}[installs]\n"{CELL}" = [{listed}]\n')
 
 
-def run(tree: Path, stages: Stages, room: str = "docker") -> pipeline.installs.Report:
-    return pipeline.install_everywhere(
+def run(tree: Path, stages: Stages, room: str = "docker") -> installs.Report:
+    return install_matrix.install_everywhere(
         tree, tree.parent / "evidence", stages, pythons=(PYTHON,), room=room, today=TODAY
     )
 
