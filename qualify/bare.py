@@ -11,19 +11,26 @@ from collections.abc import Iterable
 PACKAGES = (
     "dpkg-query",
     "--show",
-    "--showformat=${Package}\t${Priority}\t${Essential}\t${Provides}\t${Depends}, ${Pre-Depends}\n",
+    "--showformat=${db:Status-Status}\t${Package}\t${Priority}\t${Essential}\t${Provides}\t"
+    "${Depends}, ${Pre-Depends}\n",
 )
-"""A line for each package that is installed."""
+"""A line for each package that dpkg knows: what was removed with its configuration left, too."""
+INSTALLED, REMOVED = "installed", "config-files"
 ALWAYS = ("apt",)
 """Beside those that are essential or required: mmdebstrap's variant minbase has it."""
 FILES = """
+set -e
 places='/usr/local /opt /root /srv /mnt /media /home /tmp /var/tmp'
 find $places -xdev '(' -path /opt/venv -o -path /opt/python -o -path {work} ')' -prune -o \\
   ! -type d ! -name .bashrc ! -name .profile ! -path /usr/local/man -print
-owned=$(mktemp) && trap 'rm "$owned"' EXIT
-sed -E 's#^/(s?bin|lib(32|64|x32)?)/#/usr/\\1/#' /var/lib/dpkg/info/*.list | sort -u > "$owned"
+find /etc -maxdepth 1 -name ld.so.preload -print
+owned=$(mktemp -d) && trap 'rm -r "$owned"' EXIT
+sed -E 's#^/(s?bin|lib(32|64|x32)?)/#/usr/\\1/#' /var/lib/dpkg/info/*.list > "$owned/list"
+sort -u -o "$owned/list" "$owned/list"
 find /usr /etc/ld.so.conf.d -xdev -type f ! -path '*/__pycache__/*' ! -path '/usr/local/*' \\
-  ! -path /usr/share/info/dir | sort | comm -23 - "$owned"
+  ! -path /usr/share/info/dir > "$owned/found"
+sort -o "$owned/found" "$owned/found"
+comm -23 "$owned/found" "$owned/list"
 """
 """Files that no package and no layer of ours brought. Debian's base has two dot files for root, a
 link for manual pages, and an index of info pages; Python's packages compile themselves."""
@@ -39,9 +46,14 @@ def compare(listed: str, declared: Iterable[str]) -> tuple[list[str], list[str]]
     needs: dict[str, set[str]] = {}
     provided: dict[str, set[str]] = {}
     roots = {*declared, *ALWAYS}
-    missing = sorted(set(declared) - {line.partition("\t")[0] for line in listed.splitlines()})
+    halfway: list[str] = []
     for line in listed.splitlines():
-        name, priority, essential, provides, depends = line.split("\t")
+        status, name, priority, essential, provides, depends = line.split("\t")
+        if status == REMOVED:
+            continue
+        if status != INSTALLED:
+            halfway.append(f"{name} ({status})")
+            continue
         needs[name] = _names(depends)
         for each in _names(provides):
             provided.setdefault(each, set()).add(name)
@@ -55,7 +67,7 @@ def compare(listed: str, declared: Iterable[str]) -> tuple[list[str], list[str]]
         if name in needs and name not in reached:
             reached.add(name)
             pending += needs[name]
-    return missing, sorted(needs.keys() - reached)
+    return sorted(set(declared) - needs.keys()), sorted(needs.keys() - reached) + halfway
 
 
 def _names(field: str) -> set[str]:

@@ -333,7 +333,8 @@ def sweep(client: docker.DockerClient) -> None:
                 remove(client, container.id)
         for image in client.api.images(filters={"label": OWNER_LABEL}):
             if owner.left_behind(image["Labels"].get(OWNER_LABEL, "")):
-                for name in image["RepoTags"] or (image["Id"],):
+                named = [name for name in image["RepoTags"] or () if name != "<none>:<none>"]
+                for name in named or (image["Id"],):
                     remove_image(client, name)
 
 

@@ -37,6 +37,7 @@ COPIES = "qualify-gate-"
 BLOCKS_LEFT = 16  # of 4 KiB: what fails for want of space has left less than what it wanted
 CODE = (
     *("gate", "report", "outcome", "evidence", "process", "room", "mounts"),
+    "bare",
     *("container", "stream", "images", "sandbox", "sandbox_init", "plain"),
 )
 """The modules that make a record: what a room is, what is done in it, and how that is read."""

@@ -5,6 +5,7 @@ It denies, or says nothing: that there is no finding shows no obligation.
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,11 @@ from qualify.wheelhouse import Closure
 REPORT = "report.json"
 
 
+def judges() -> str:
+    """The releases of the libraries on whose knowledge findings depend."""
+    return " ".join(f"{name} {version(name)}" for name in ("abi3info", "auditwheel", "packaging"))
+
+
 def audit_wheels(
     stages: Stages, audit: Audit, wheels: tuple[Wheel, ...], closure: Closure
 ) -> list[Report]:
@@ -32,6 +38,7 @@ def audit_wheels(
         "beside": closure.sha256,
         "policy": evidence.digest(msgspec.json.encode(audit, order="deterministic")),
         "code": code_of("audit"),
+        "knows": judges(),
     }
 
     def make(folder: Path) -> None:

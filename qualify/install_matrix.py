@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from qualify import index, installs, rooms
-from qualify.errors import EngineError, HostError, RoomError
+from qualify.errors import BuildError, EngineError, HostError, RoomError
 from qualify.matrix import Tier
 from qualify.pipeline import (
     Prepared,
@@ -39,7 +39,7 @@ def install_everywhere(
     """Gate 7 in each room that the matrix names for each Python; all of the matrix's if none.
 
     Wheels that the policy denies are refused, and installed nowhere. A room that cannot be made is
-    told in the report, and the others are tried.
+    told in the report, and so is a Python whose wheels cannot be had; the others are tried.
     """
     matrix = read_matrix(tree)
     cells = [matrix.cells.installed_with(python) for python in pythons]
@@ -58,7 +58,16 @@ def install_everywhere(
     found = []
     for begun, choice in started:
         start = time.monotonic()
-        made = prepare_wheels(tree, evidence_folder, stages, begun, choice)
+        try:
+            made = prepare_wheels(tree, evidence_folder, stages, begun, choice)
+        except (HostError, EngineError, BuildError) as error:
+            stages.progress(f"Python {begun.cell.python}: {error}")
+            seconds = time.monotonic() - start
+            lost = installs.Installed(
+                python=begun.cell.python, room="", verdict=None, seconds=seconds, trouble=str(error)
+            )
+            found.append(lost)
+            continue
         made = msgspec.structs.replace(made, matrix=asked)
         if made.denials:
             refused = judge(evidence_folder, made, tier, made.cell, [], today)

@@ -137,8 +137,10 @@ def prepare(
     For wheels that the policy denies there are rooms only with `even_denied`, to look at them.
     And, unless told otherwise, build the wheels of the releases before and after.
     """
-    begun = begin(tree, stages, python=python, room=room)
-    choice = rooms.choose_rooms(stages, begun.engine, begun.images, begun.python)
+    begun = begin(tree, stages, python=python, room=room, to_claim=not named)
+    choice = rooms.choose_rooms(
+        stages, begun.engine, begun.images, begun.python, fewest=1 if named else 2
+    )
     if named:
         require_room(choice, begun.images, named)
     made = prepare_wheels(

@@ -3,7 +3,8 @@
 Every program that the pipeline starts is started here, and what comes back
 (argv, status, output, seconds) goes into evidence as it is. A child gets a
 process group of its own, so that an interrupt or a timeout ends all of it; and the
-kernel ends it when this process is killed, where util-linux has the program for it.
+kernel ends it (not what it started in turn) when this process is killed, where util-linux
+has the program for that.
 """
 
 from __future__ import annotations

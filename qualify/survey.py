@@ -25,7 +25,7 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion
 
-from qualify import owner, process
+from qualify import inspection, owner, process
 from qualify.audit import report
 from qualify.audit.finding import Finding, kinds
 from qualify.audit.policy import Audit, matches
@@ -142,6 +142,7 @@ def _kept(stages: Stages, wheel: Listed, policy: Audit, keep: Path | None, runs:
         "policy": msgspec.json.encode(policy).decode(),
         "code": code_of("audit", "survey"),
         "python": platform.python_version(),
+        "knows": inspection.judges(),
         "runs": str(runs),
         "ratio": str(wheel.ratio),
     }

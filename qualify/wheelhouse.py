@@ -146,7 +146,8 @@ def _resolved(python: RoomsOwn, wanted: Path, options: Sequence[Word], folder: P
     words: list[Word] = [sys.executable, "-I", "-m", "uv", "pip", "compile", "--quiet"]
     words += ["--no-cache", "--no-header", "--no-annotate", "--only-binary=:all:"]
     words += [f"--python-version={python.minor}", *options, "--output-file", made, wanted]
-    done = process.run(words, timeout=RESOLVE_SECONDS)
+    env = {**os.environ, "TMPDIR": str(folder)}  # uv that is killed leaves its cache
+    done = process.run(words, env=env, timeout=RESOLVE_SECONDS)
     if not done.ok:
         raise HostError(
             f"uv could not resolve what Python {python.minor} needs",

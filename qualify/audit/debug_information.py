@@ -18,8 +18,8 @@ from qualify.audit.elf import Bytes, Damaged, Reader
 COMPRESSED = 0x800
 ZLIB = 1
 NO_BITS = 8
-MOST_BYTES = 1 << 28
-"""Of one section's strings, decompressed."""
+MOST_BYTES = 1 << 24
+"""Of all strings of a file, decompressed: the folder of a build is among the first."""
 WITH_STRINGS = (b"debug_str", b"debug_line_str", b"debug_line", b"debug_info")
 """DWARF 5 has the folder of a unit in one of the first two; older ones in any of the four."""
 
@@ -39,10 +39,17 @@ def read(data: Bytes, folders: tuple[str, ...]) -> DebugInformation | None:
         return None
     if not any(name.endswith(b"debug_info") for name, *_ in sections):
         return None  # assemblers leave tables of places alone
-    folder = ""
+    folder, left, seen = "", MOST_BYTES, set[int]()
     for name, flags, offset, size in sections:
-        if not folder and name.lstrip(b".").removeprefix(b"z") in WITH_STRINGS:
-            folder = _folder(_unpacked(data, name, flags, offset, size), folders)
+        wanted = name.lstrip(b".").removeprefix(b"z") in WITH_STRINGS and offset not in seen
+        if folder or not wanted or left <= 0:
+            continue
+        seen.add(offset)
+        packed = name.startswith(b".z") or flags & COMPRESSED
+        strings = _unpacked(data, name, offset, size, left) if packed else data
+        begin, end = (0, len(strings)) if packed else (offset, offset + min(size, left))
+        folder = _folder(strings, begin, end, folders)
+        left -= max(end - begin, 1 << 12)
     total = sum(size for *_, size in sections)
     return DebugInformation(sections[0][2], total, folder)
 
@@ -67,26 +74,25 @@ def _sections(reader: Reader) -> Iterator[Section]:
             yield name, flags, offset, size
 
 
-def _unpacked(data: Bytes, name: bytes, flags: int, offset: int, size: int) -> bytes:
-    """A section's bytes, the first `MOST_BYTES`; none of one packed in another way than zlib's."""
+def _unpacked(data: Bytes, name: bytes, offset: int, size: int, most: int) -> bytes:
+    """The first `most` bytes of a section; none of one packed in another way than zlib's."""
     reader = Reader(data)
     if name.startswith(b".z"):  # GNU's own way, of before the flag: "ZLIB" and the size
-        offset, size = offset + 12, size - 12
-    elif flags & COMPRESSED:
+        head = 12
+    else:
         head = 24 if reader.wide else 12
         if size < head or reader.unpack("I", offset)[0] != ZLIB:
             return b""
-        offset, size = offset + head, size - head
-    else:
-        return data[offset : offset + min(size, MOST_BYTES)]
+    if size < head:
+        return b""
     try:
-        return zlib.decompressobj().decompress(data[offset : offset + max(size, 0)], MOST_BYTES)
+        return zlib.decompressobj().decompress(data[offset + head : offset + size][:most], most)
     except zlib.error:
         return b""
 
 
-def _folder(strings: bytes, folders: tuple[str, ...]) -> str:
-    found = _pattern(folders).search(strings)
+def _folder(strings: Bytes, begin: int, end: int, folders: tuple[str, ...]) -> str:
+    found = _pattern(folders).search(strings, begin, end)
     return found[0].decode("ascii", "backslashreplace") if found else ""
 
 

@@ -57,7 +57,7 @@ def _interpreters(wheel: Wheel) -> Iterator[Finding]:
             continue
         words = head[2:].partition(b"\n")[0].split()
         path = words[0].decode("utf-8", "backslashreplace") if words else ""
-        if not SYSTEM.match(path):
+        if not SYSTEM.match(path) or (path == "python" and not head.startswith(b"#!python")):
             yield Finding(
                 id="script-interpreter", wheel=wheel.name, member=member, got=path or "none"
             )

@@ -203,7 +203,9 @@ def _requires_python(found: Fields, name: Name | None) -> Said:
         yield "metadata-requires-python", field.line, field.value
         return
     tags = sorted(name[3], key=str) if name else []
-    refused = [tag for tag in tags if not _serves(allowed, tag)]
+    kinds = {(tag.interpreter, tag.abi == "abi3"): tag for tag in tags}  # whatever the platform
+    wrong = {kind for kind, tag in kinds.items() if not _serves(allowed, tag)}
+    refused = [tag for tag in tags if (tag.interpreter, tag.abi == "abi3") in wrong]
     of_one = [tag for tag in refused if tag.abi.startswith("cp3")]
     if of_one or (tags and refused == tags):
         told = (of_one or refused)[0]

@@ -7,24 +7,37 @@ import pytest
 from qualify.bare import compare
 
 BASE = """\
-apt\timportant\tno\t\tlibc6 (>= 2.36),\x20
-libc6\toptional\tno\tlibc\t,\x20
-bash\trequired\tyes\t\tlibc6, base-files
-base-files\trequired\tyes\t\t,\x20
+installed\tapt\timportant\tno\t\tlibc6 (>= 2.36),\x20
+installed\tlibc6\toptional\tno\tlibc\t,\x20
+installed\tbash\trequired\tyes\t\tlibc6, base-files
+installed\tbase-files\trequired\tyes\t\t,\x20
 """
 
 
+HAS = "installed\t{}\toptional\tno\t{}\t{},"
+
+
 @pytest.mark.parametrize(
-    ("line", "declared", "missing", "more"),
+    ("lines", "declared", "missing", "more"),
     [
-        ("", [], [], []),
-        ("python3\toptional\tno\t\tlibc6,", ["python3"], [], []),
-        ("python3\toptional\tno\t\tlibc6,", [], [], ["python3"]),
-        ("", ["python3"], ["python3"], []),
-        ("mawk\toptional\tno\tawk\t\nx\toptional\tno\t\tawk | perl", ["x"], [], []),
-        ("yy\toptional\tno\t\t\nx\toptional\tno\t\tzz | yy:any (>= 1)", ["x"], [], []),
-        ("loop\toptional\tno\t\tpool\npool\toptional\tno\t\tloop", [], [], ["loop", "pool"]),
+        ([], [], [], []),
+        ([HAS.format("python3", "", "libc6")], ["python3"], [], []),
+        ([HAS.format("python3", "", "libc6")], [], [], ["python3"]),
+        ([], ["python3"], ["python3"], []),
+        (["config-files\tpython3\toptional\tno\t\ta,"], [], [], []),
+        (["config-files\tpython3\toptional\tno\t\ta,"], ["python3"], ["python3"], []),
+        (["unpacked\tx1\toptional\tno\t\ta,"], [], [], ["x1 (unpacked)"]),
+        ([HAS.format("mawk", "awk", ""), HAS.format("x1", "", "awk | perl")], ["x1"], [], []),
+        ([HAS.format("yy", "", ""), HAS.format("x1", "", "z1 | yy:any (>= 1)")], ["x1"], [], []),
+        (
+            [HAS.format("loop", "", "pool"), HAS.format("pool", "", "loop")],
+            [],
+            [],
+            ["loop", "pool"],
+        ),
     ],
 )
-def test_compare(line: str, declared: list[str], missing: list[str], more: list[str]) -> None:
-    assert compare(f"{BASE}{line}\n".strip(), declared) == (missing, more)
+def test_compare(
+    lines: list[str], declared: list[str], missing: list[str], more: list[str]
+) -> None:
+    assert compare(BASE + "\n".join(lines), declared) == (missing, more)

@@ -111,10 +111,9 @@ def _parse(data: bytes, where: Path) -> Stamp:
 def _other_torch(built: str, torch: Torch) -> PluginError:
     beside = Path(__file__).parents[1] / "torch"
     if beside.is_dir() and not beside.samefile(torch.folder):
-        mend = (
-            f"it hides the one in {beside}: take its folder out of PYTHONPATH, which is "
-            f"{os.environ.get('PYTHONPATH')!r}"
-        )
+        path = os.environ.get("PYTHONPATH")
+        where = f"PYTHONPATH, which is {path!r}" if path else "sys.path"
+        mend = f"it hides the one in {beside}: take its folder out of {where}"
     else:
         mend = (
             f'run `{sys.executable} -m pip install "torch=={built.rpartition(", ")[2]}.*"`, '
@@ -129,9 +128,14 @@ def _other_torch(built: str, torch: Torch) -> PluginError:
 def reinstall(name: str = "torch-emu") -> str:
     """The command that mends what is installed of `name`: pip takes out what it replaces by its
     RECORD, and refuses where a kill left it without one."""
+    how, which = "--force-reinstall", name
     try:
-        recorded = importlib.metadata.distribution(name).read_text("RECORD") is not None
+        installed = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
-        recorded = True
-    how = "--force-reinstall" if recorded else "--ignore-installed --no-deps"
-    return f"Run `{sys.executable} -m pip install {how} {name}`."
+        pass
+    else:
+        if installed.read_text("RECORD") is None:
+            how = "--ignore-installed --no-deps"
+            if installed.read_text("METADATA") is not None:  # what is beside it stays as it is
+                which = f"{name}=={installed.version}"
+    return f"Run `{sys.executable} -m pip install {how} {which}`."

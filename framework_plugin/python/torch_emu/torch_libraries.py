@@ -28,6 +28,6 @@ def require_own(folder: Path) -> None:
 
 
 def _mapped() -> list[Path]:
-    lines = Path("/proc/self/maps").read_text().splitlines()
+    lines = os.fsdecode(Path("/proc/self/maps").read_bytes()).splitlines()
     paths = {Path(line.split(None, 5)[5]) for line in lines if line.count("/")}
     return sorted(path for path in paths if path.name in NEEDED)

@@ -13,6 +13,7 @@ import importlib.metadata
 import importlib.util
 import os
 import pwd
+import shlex
 import stat
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def packages() -> Figures:
         raise Finding(
             f"an installer that was killed left {folders}, without METADATA: it hides what was "
             "installed since",
-            f"Run: rm -r {folders}",
+            f"Run: {shlex.join(['rm', '-r', *map(str, left)])}",
         )
     found = versions.releases()
     for name in PACKAGES:
@@ -104,7 +105,7 @@ def strangers() -> Figures:
 
 def _mapped() -> set[Path]:
     """The files that are mapped into this process."""
-    lines = Path("/proc/self/maps").read_text().splitlines()
+    lines = os.fsdecode(Path("/proc/self/maps").read_bytes()).splitlines()
     return {Path(line.split(None, 5)[5]) for line in lines if line.count("/")}
 
 

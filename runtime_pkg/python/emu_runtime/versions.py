@@ -6,6 +6,7 @@ what the driver serves into its `compatibility.json`, and what the plugin needs 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import importlib.util
@@ -53,10 +54,12 @@ def leftovers() -> list[Path]:
     """Folders of metadata that a killed installer left. Python takes one for the part itself, which
     then has no version, no RECORD and no entry point."""
     names = [name.replace("-", "_") for name in PARTS]
-    found = (
-        path for at in sys.path for name in names for path in Path(at).glob(f"{name}-*.dist-info")
-    )
-    return sorted({path for path in found if not (path / "METADATA").exists()})
+    found: set[Path] = set()
+    for at in map(Path, sys.path):
+        with contextlib.suppress(OSError):  # a folder that Python cannot read either
+            for name in names:
+                found.update(at.glob(f"{name}-*.dist-info"))
+    return sorted(path for path in found if not (path / "METADATA").exists())
 
 
 def reinstall() -> str:

@@ -30,7 +30,8 @@ WORK = "PWD"
 """The working directory, by the name that shells give it."""
 OUTSIDE = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/run/lock"))
 """Folders of a machine that anyone may write to, whatever the variables say."""
-KEPT = ("PATH", "TORCH_EMU_FALLBACK")
+KEPT = ("PATH", "TORCH_EMU_FALLBACK", "EMU_DEVICE_DIR")
+"""The last is there where a host's device is handed in, and says which release's is used."""
 
 
 class Entry(NamedTuple):

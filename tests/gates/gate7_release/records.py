@@ -26,7 +26,7 @@ def rows(distribution: Distribution) -> list[Row]:
     lines = (distribution.read_text("RECORD") or "").splitlines()
     return [
         Row(name, Path(str(distribution.locate_file(name))), digest, size)
-        for name, digest, size in csv.reader(lines)
+        for name, digest, size in filter(None, csv.reader(lines))
     ]
 
 

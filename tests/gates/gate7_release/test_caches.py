@@ -185,9 +185,8 @@ def test_unwritable(tmp_path: Path, detail: Callable[..., None]) -> None:
             assert Places(tmp_path / name).listing() == {}, name
     assert list(shut.iterdir()) == []
     assert places.below(site, links=False) == ours
-    more = places.outside() - before
-    for path in more:
-        # Without its own folder torch takes the machine's.
+    # Without its own folder torch takes the machine's. Outside a made room others work there too.
+    for path in places.outside() - before if sys.prefix == MADE_ROOM else ():
         assert path.name.startswith("torchinductor_") and list(path.iterdir()) == [], path
         path.rmdir()
     detail(tried=list(done), full=full is not None)
@@ -197,7 +196,8 @@ def test_unwritable(tmp_path: Path, detail: Callable[..., None]) -> None:
 def full_disk(name: str) -> Iterator[Path | None]:
     """A folder on a file system in memory that has no byte left; None where that one is large."""
     memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free > SMALL_BYTES:
+    mine = sys.prefix == MADE_ROOM and os.access(memory, os.W_OK)
+    if not mine or shutil.disk_usage(memory).free > SMALL_BYTES:
         yield None
         return
     folder = memory / name

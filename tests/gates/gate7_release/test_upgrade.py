@@ -136,7 +136,7 @@ except RuntimeError as error:
 MEND = ["--force-reinstall", "--no-deps", *DISTRIBUTIONS]
 """What error messages of the runtime say to run. Without it pip takes a part whose metadata it had
 written already for one that is installed whole."""
-UVS_OWN = re.compile(r"(?:\S+/)?\.tmp\w{6} is left over")
+UVS_OWN = re.compile(r"bin/\.tmp\w{6} is left over")
 """A file that uv had half written under a name of its own, which nothing ever takes."""
 PIPS_OWN = re.compile(r"\S+\.dist-info/\w+\.tmp is left over")
 """A file that pip was about to put under its name beside the metadata; nobody reads it."""
@@ -190,25 +190,27 @@ def test_killed(tmp_path: Path, releases: Releases, detail: Callable[..., None])
     variables["UV_LINK_MODE"] = "hardlink"  # what it does where cache and environment share a disk
     links = f"--find-links={releases.here.folder}"
 
+    def wrong(release: Release) -> list[str]:
+        found = differences(environment, *release.wheels)
+        return [line for line in found if not UVS_OWN.fullmatch(line)]
+
     def upgrade(limit: int) -> int:
         for path in ours(environment):
             shutil.rmtree(path)
-        move("uv", environment, releases.before)
+        done = install("uv", environment, releases.before)
+        assert done.status == 0, done.told
+        assert wrong(releases.before) == []
         words: list[str | Path] = [sys.executable, "-m", "uv", "pip", "install", links]
         words += ["--python", environment.python, "--upgrade", "torch-emu"]
         ended = traced.run(words, environment.root, limit, alone(variables))
         assert ended.status == (-9 if limit else 0), ended
         return ended.changes
 
-    def wrong(release: Release) -> list[str]:
-        found = differences(environment, *release.wheels)
-        return [line for line in found if not UVS_OWN.fullmatch(line)]
-
     changes = upgrade(0)
     assert wrong(releases.here) == []
     seen = {}
     for point in range(POINTS):
-        limit = 1 + (changes - 1) * point // (POINTS - 1)
+        limit = 1 + (changes - 2) * point // (POINTS - 1)
         upgrade(limit)
         kept = wrong(releases.before)
         changed = kept and wrong(releases.here)

@@ -85,27 +85,39 @@ def run(words: Sequence[str | Path], root: Path, limit: int, env: Mapping[str, s
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: _ptrace(TRACEME, 0, 0, 0),
+        preexec_fn=_be_traced,
     ) as process:
-        os.waitpid(process.pid, 0)  # it stops when it has become the program
-        _ptrace(SETOPTIONS, process.pid, 0, SYSGOOD | FORK | VFORK | CLONE | EXITKILL)
-        _ptrace(SYSCALL, process.pid, 0, 0)
-        changes = 0
-        while True:
-            thread, status = os.waitpid(-1, ALL_THREADS)
-            if not os.WIFSTOPPED(status):
-                if thread != process.pid:
-                    continue
-                process.returncode = os.waitstatus_to_exitcode(status)
-                return Ended(process.returncode, changes)
-            stopped = os.WSTOPSIG(status)
-            if stopped == AT_CALL and _changes(thread, numbers, root):
-                changes += 1
-                if changes == limit:
-                    process.kill()
-                    continue
-            ours = stopped in (AT_CALL, signal.SIGTRAP, signal.SIGSTOP)
-            _ptrace(SYSCALL, thread, 0, 0 if ours else stopped)
+        try:
+            return _follow(process, numbers, root, limit)
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _follow(
+    process: subprocess.Popen[bytes], numbers: Mapping[int, str], root: Path, limit: int
+) -> Ended:
+    _, status = os.waitpid(process.pid, 0)  # it stops when it has become the program
+    options = SYSGOOD | FORK | VFORK | CLONE | EXITKILL
+    if not os.WIFSTOPPED(status) or _ptrace(SETOPTIONS, process.pid, 0, options) < 0:
+        raise OSError(ctypes.get_errno(), "this machine lets no process trace its own children")
+    _ptrace(SYSCALL, process.pid, 0, 0)
+    changes = 0
+    while True:
+        thread, status = os.waitpid(-1, ALL_THREADS)
+        if not os.WIFSTOPPED(status):
+            if thread != process.pid:
+                continue
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return Ended(process.returncode, changes)
+        stopped = os.WSTOPSIG(status)
+        if stopped == AT_CALL and _changes(thread, numbers, root):
+            changes += 1
+            if changes == limit:
+                process.kill()
+                continue
+        ours = stopped in (AT_CALL, signal.SIGTRAP, signal.SIGSTOP)
+        _ptrace(SYSCALL, thread, 0, 0 if ours else stopped)
 
 
 def _changes(thread: int, numbers: Mapping[int, str], root: Path) -> bool:
@@ -127,8 +139,15 @@ def _path(thread: int, call: Call, folder: int | None, name: int) -> Path:
     return path if path.is_absolute() else Path(f"/proc/{thread}/{at}").readlink() / path
 
 
-def _ptrace(request: int, thread: int, address: int, data: int) -> None:
-    _libc.ptrace(request, thread, ctypes.c_void_p(address), ctypes.c_void_p(data))
+def _be_traced() -> None:
+    if _ptrace(TRACEME, 0, 0, 0) < 0:
+        raise OSError(ctypes.get_errno(), "this machine lets no process be traced")
+
+
+def _ptrace(request: int, thread: int, address: int, data: int) -> int:
+    """Below 0 for an error: of a thread that was just killed it is none of anybody's."""
+    words = ctypes.c_void_p(address), ctypes.c_void_p(data)
+    return int(_libc.ptrace(request, thread, *words))
 
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -177,10 +178,30 @@ def sharing_one_name(symbols: int) -> bytes:
     return head + packed + name + rows + struct.pack("<II", 1, symbols)
 
 
+def sections_of_one_string(count: int) -> bytes:
+    """Each of `count` sections with debug information is what unpacks to 256 MiB."""
+    packed = struct.pack("<IIQQ", 1, 0, 1 << 28, 1) + zlib.compress(bytes(1 << 28), 1)
+    names = b"\0.debug_str\0.debug_info\0"
+    at = HEADER + len(packed) + len(names)
+    head = headed((elf.STACK, 0, 0))[:HEADER]
+    head = head[:32] + struct.pack("<QQ", 0, at) + head[48:54]
+    head += struct.pack("<HHHHH", 0, 0, HEADER, count + 2, count + 1)
+    row = struct.Struct("<IIQQQQIIQQ").pack
+    debug = row(1, 1, 0x800, 0, HEADER, len(packed), 0, 0, 1, 0) * count
+    debug += row(12, 1, 0x800, 0, HEADER, len(packed), 0, 0, 1, 0)
+    last = row(0, 3, 0, 0, HEADER + len(packed), len(names), 0, 0, 1, 0)
+    return head + packed + names + debug + last
+
+
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
+        pytest.param(
+            lambda: sections_of_one_string(60_000),
+            ["debug-information"],
+            id="sections",
+        ),
         pytest.param(lambda: sharing_one_name(40_000), ["elf-damaged"], id="names"),
         pytest.param(
             lambda: over_all(elf.INTERP, 1000, b"a" * BODY), ["elf-damaged"], id="interpreters"

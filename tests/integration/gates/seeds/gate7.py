@@ -28,9 +28,7 @@ TORCH = "gate7_release.test_torch"
 def other_symbol(original: Any, distribution: metadata.Distribution) -> Any:
     """The runtime's library is another than the one that RECORD was written for."""
     return [
-        row._replace(path=damaged(row.path, b"\0memcpy\0", b"\0memcpX\0"))
-        if row.path.name == "libemurt.so"
-        else row
+        row._replace(digest=f"sha256={'A' * 43}") if row.path.name == "libemurt.so" else row
         for row in original(distribution)
     ]
 
