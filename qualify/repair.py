@@ -78,7 +78,8 @@ def _auditwheel(bench: Path, name: str, tools: Toolchain, around: Surroundings, 
     inside = tools.engine is not None
     place = f"{around.sources}-repair" if inside else str(bench)
     python = "python3" if inside else sys.executable
-    words = with_umask([python, *repair_words(f"{place}/out"), f"{place}/{name}"], around)
+    # The folders of what it packs have the modes of its umask, so it is the same always.
+    words = with_umask([python, *repair_words(f"{place}/out"), f"{place}/{name}"], USUAL)
     if inside:
         ok = run_in_image(tools, words, env, {bench: (place, "rw")}, log, around=around)
     else:
