@@ -12,8 +12,17 @@ __version__ = "0.1.0"
 
 def _autoload() -> None:
     """Entry point of `torch.backends`."""
-    from torch_emu import registration
+    try:
+        from torch_emu import registration
+    except ImportError as error:  # an installer that was killed left a part of this package
+        import warnings
 
+        warnings.warn(
+            f"torch-emu is damaged, and there is no device `emu`: {error}. "
+            "Run: pip install --force-reinstall --no-deps torch-emu",
+            stacklevel=2,
+        )
+        return
     registration.register()
 
 

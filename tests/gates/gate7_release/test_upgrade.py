@@ -216,7 +216,9 @@ def test_killed(tmp_path: Path, releases: Releases, detail: Callable[..., None])
         changed = kept and wrong(releases.here)
         asked = environment.run(ASK)
         seen[f"{limit} of {changes}"] = f"{len(kept)} files changed; {asked.stdout.strip()}"
-        assert asked.status == 0, asked.told
+        # An entry point whose module is not there yet: nothing of the package can answer for it.
+        halfway = not (environment.site / "torch_emu" / "__init__.py").exists()
+        assert asked.status == 0 or (halfway and asked.status == 3), asked.told
         assert changed or "WORKS" in asked.stdout, asked.told
         for path in ours(environment):  # as docs/upgrades.md says
             shutil.rmtree(path)

@@ -254,6 +254,17 @@ def test_a_damaged_library_is_told(tmp_path: Path, damage: str) -> None:
     assert "force-reinstall" in done.stdout
 
 
+@pytest.mark.parametrize("part", ["registration.py", "stamp.py"])
+def test_a_missing_module_is_told_and_torch_works(tmp_path: Path, part: str) -> None:
+    """What an installer leaves that is killed."""
+    place = install_copy(tmp_path)
+    (place / "torch_emu" / part).unlink()
+    done = run("import torch\nprint(torch.ones(2).sum().item())", PYTHONPATH=str(place))
+    assert done.returncode == 0, done.stderr
+    assert "2.0" in done.stdout
+    assert "torch-emu is damaged" in done.stderr and "pip install" in done.stderr
+
+
 def test_without_the_runtime(tmp_path: Path) -> None:
     (tmp_path / "emu_runtime.py").write_text("raise ModuleNotFoundError('no emu_runtime here')\n")
     done = run(ASK, PYTHONPATH=str(tmp_path))
