@@ -313,7 +313,6 @@ def _tell_programs(error: str, status: int) -> None:
         return
     try:
         console.print_json({"error": error, "status": status})
-        sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered goes
 

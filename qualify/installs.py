@@ -83,8 +83,10 @@ def devices_of(wheels: tuple[Wheel, ...], releases: Releases | None) -> tuple[Ap
     """A device by emud of each release: that of `wheels`, and those around it."""
     (here,) = (wheel for wheel in wheels if wheel.name == DRIVER)
     made = [Apart(driver=here.path, sha256=here.sha256)]
-    for each in releases.neighbours if releases else ():
-        if releases and parse_wheel_filename(each.name)[0] == DRIVER:
+    if releases is None:
+        return tuple(made)
+    for each in releases.neighbours:
+        if parse_wheel_filename(each.name)[0] == DRIVER:
             (path,) = (w for w in releases.wheels[each.release] if w.name == each.name)
             made.append(Apart(driver=path, sha256=each.digest.sha256, release=each.release))
     return tuple(made)

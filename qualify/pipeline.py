@@ -44,13 +44,7 @@ from qualify.audit.policy import Audit
 from qualify.audit.report import Report
 from qualify.build import Wheel
 from qualify.claim import Asked, Denial, Question, Verdict
-from qualify.errors import (
-    BuildError,
-    EvidenceError,
-    HostError,
-    InputError,
-    RoomError,
-)
+from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
 from qualify.gate import Inputs, Releases
 from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, gate_of, load, read_waivers
 from qualify.process import Completed

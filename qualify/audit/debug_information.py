@@ -20,6 +20,9 @@ ZLIB = 1
 NO_BITS = 8
 MOST_BYTES = 1 << 24
 """Of all strings of a file, decompressed: the folder of a build is among the first."""
+LEAST_BYTES = 1 << 12
+"""That a section counts as, so that empty ones without number have an end."""
+LONGEST_NAME = 32
 WITH_STRINGS = (b"debug_str", b"debug_line_str", b"debug_line", b"debug_info")
 """DWARF 5 has the folder of a unit in one of the first two; older ones in any of the four."""
 
@@ -47,9 +50,11 @@ def read(data: Bytes, folders: tuple[str, ...]) -> DebugInformation | None:
         seen.add(offset)
         packed = name.startswith(b".z") or flags & COMPRESSED
         strings = _unpacked(data, name, offset, size, left) if packed else data
+        if strings is None:
+            break  # what it took to find out is not known, and the next may be the same
         begin, end = (0, len(strings)) if packed else (offset, offset + min(size, left))
         folder = _folder(strings, begin, end, folders)
-        left -= max(end - begin, 1 << 12)
+        left -= max(end - begin, LEAST_BYTES)
     total = sum(size for *_, size in sections)
     return DebugInformation(sections[0][2], total, folder)
 
@@ -68,14 +73,15 @@ def _sections(reader: Reader) -> Iterator[Section]:
     texts = reader.slice(begin, length)
     for number in range(count):
         at, kind, flags, _, offset, size = reader.unpack(form, table + number * entry_size)
-        name = texts[at : texts.find(b"\0", at)]
+        name = texts[at : at + LONGEST_NAME].partition(b"\0")[0]
         if name.startswith((b".debug_", b".zdebug_")) and kind != NO_BITS and size:
             reader.require(offset, size)
             yield name, flags, offset, size
 
 
-def _unpacked(data: Bytes, name: bytes, offset: int, size: int, most: int) -> bytes:
-    """The first `most` bytes of a section; none of one packed in another way than zlib's."""
+def _unpacked(data: Bytes, name: bytes, offset: int, size: int, most: int) -> bytes | None:
+    """The first `most` bytes of a section: none of one packed in another way than zlib's, and None
+    where it is damaged."""
     reader = Reader(data)
     if name.startswith(b".z"):  # GNU's own way, of before the flag: "ZLIB" and the size
         head = 12
@@ -86,9 +92,10 @@ def _unpacked(data: Bytes, name: bytes, offset: int, size: int, most: int) -> by
     if size < head:
         return b""
     try:
-        return zlib.decompressobj().decompress(data[offset + head : offset + size][:most], most)
+        packed = data[offset + head : offset + min(size, head + most)]
+        return zlib.decompressobj().decompress(packed, most)
     except zlib.error:
-        return b""
+        return None
 
 
 def _folder(strings: Bytes, begin: int, end: int, folders: tuple[str, ...]) -> str:

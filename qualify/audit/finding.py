@@ -45,6 +45,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     mend: Text
 
 
+def some(names: list[str]) -> str:
+    """The first of several, and how many more there are."""
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+
 @functools.cache
 def kinds() -> dict[str, Kind]:
     text = Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8")

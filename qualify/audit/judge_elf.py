@@ -10,7 +10,7 @@ from packaging.tags import Tag
 
 from qualify.audit import elf, fields, platform_tag, stable_abi
 from qualify.audit.elf import Elf
-from qualify.audit.finding import Finding
+from qualify.audit.finding import Finding, some
 from qualify.audit.judge_extension import CPYTHON
 from qualify.audit.layout import installed_path
 from qualify.audit.platform_tag import Promise
@@ -126,9 +126,9 @@ def _exports(
         found, wanted = exported(facts) if facts else set[str](), set(listed.get(member, ()))
         at = facts.dynamic if facts else 0
         if unlisted := sorted(found - wanted):
-            yield member, [("export-unlisted", at, _some(unlisted))]
+            yield member, [("export-unlisted", at, some(unlisted))]
         if missing := sorted(wanted - found):
-            yield member, [("export-missing", at, _some(missing))]
+            yield member, [("export-missing", at, some(missing))]
 
 
 def exported(facts: Elf) -> set[str]:
@@ -148,10 +148,6 @@ def _hardened(facts: Elf) -> Said:
         yield "build-id-missing", facts.dynamic, "no NT_GNU_BUILD_ID"
 
 
-def _some(names: list[str]) -> str:
-    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-
-
 def _tagged(member: str, facts: Elf, tags: frozenset[Tag], promise: Promise) -> Said:
     if promise.architectures and not _runs_on(facts.machine, promise.architectures):
         got = f"{facts.machine}, the tag is for {', '.join(sorted(promise.architectures))}"
@@ -162,13 +158,13 @@ def _tagged(member: str, facts: Elf, tags: frozenset[Tag], promise: Promise) -> 
         if not each.weak and stable_abi.PYTHON.match(each.name)
     ]
     if python and tags and all((tag.abi, tag.interpreter[:2]) == ("none", "py") for tag in tags):
-        yield "python-symbol", facts.dynamic, _some(python)
+        yield "python-symbol", facts.dynamic, some(python)
     if (oldest := stable_abi.since(tags)) and not CPYTHON.search(member):
         symbols: dict[str, list[str]] = {}
         for id, symbol in stable_abi.wrong(facts.undefined, oldest):
             symbols.setdefault(id, []).append(symbol)
         for id, names in symbols.items():
-            yield id, facts.dynamic, f"{_some(names)}; the tag is for {oldest} and later"
+            yield id, facts.dynamic, f"{some(names)}; the tag is for {oldest} and later"
 
 
 def _runs_on(machine: str, architectures: frozenset[str]) -> bool:
@@ -181,7 +177,7 @@ def _pure(wheel: Wheel, good: dict[str, Elf], promise: Promise) -> Iterator[Find
     inside = [member for member in good if promise.any or ".data/" not in member]
     if inside and (promise.any or pure):
         id = "tag-any-binary" if promise.any else "wheel-purelib-binary"
-        got = f"{_some(inside)}, for {good[inside[0]].machine}"
+        got = f"{some(inside)}, for {good[inside[0]].machine}"
         yield Finding(id=id, wheel=wheel.name, member=inside[0], offset=0, got=got)
 
 

@@ -10,7 +10,7 @@ from packaging.tags import Tag
 
 from qualify.audit import elf, platform_tag
 from qualify.audit.elf import MACHINES, Elf
-from qualify.audit.finding import Finding
+from qualify.audit.finding import Finding, some
 from qualify.audit.platform_tag import Promise
 from qualify.audit.wheel import Binary, Wheel, file_name
 
@@ -99,11 +99,8 @@ def _suffix(
         or (any(tag.abi == "abi3" for tag in tags) and len(pythons) == 1)
     ):
         names = sorted({f"{tag.interpreter}-{tag.abi}-{tag.platform}" for tag in tags})
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield (
-            "extension-suffix",
-            f"{suffix[0]}, the tag is {names[0]}{more}" if names else suffix[0],
-        )
+        told = f", the tag is {some(names)}" if names else ""
+        yield "extension-suffix", f"{suffix[0]}{told}"
 
 
 def _looks_for(tag: Tag, minor: str, flags: str) -> bool:
@@ -128,6 +125,5 @@ def _init(member: str, facts: Elf) -> Said:
     if name == "__init__":  # of a package, by the name of its folder
         name = posixpath.basename(folder)
     if found and name.isascii() and INIT + name.encode() not in found:
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        text = found[0].decode("utf-8", "backslashreplace")
-        yield "extension-init", f"{text}{more}, no PyInit_{name}"
+        told = some([each.decode("utf-8", "backslashreplace") for each in found])
+        yield "extension-init", f"{told}, no PyInit_{name}"

@@ -178,16 +178,17 @@ def sharing_one_name(symbols: int) -> bytes:
     return head + packed + name + rows + struct.pack("<II", 1, symbols)
 
 
-def sections_of_one_string(count: int) -> bytes:
+def sections_of_one_string(count: int, *, more_names: bytes = b"") -> bytes:
     """Each of `count` sections with debug information is what unpacks to 256 MiB."""
     packed = struct.pack("<IIQQ", 1, 0, 1 << 28, 1) + zlib.compress(bytes(1 << 28), 1)
-    names = b"\0.debug_str\0.debug_info\0"
+    names = b"\0.debug_str\0.debug_info\0" + more_names
     at = HEADER + len(packed) + len(names)
     head = headed((elf.STACK, 0, 0))[:HEADER]
     head = head[:32] + struct.pack("<QQ", 0, at) + head[48:54]
     head += struct.pack("<HHHHH", 0, 0, HEADER, count + 2, count + 1)
     row = struct.Struct("<IIQQQQIIQQ").pack
-    debug = row(1, 1, 0x800, 0, HEADER, len(packed), 0, 0, 1, 0) * count
+    at_name = 25 if more_names else 1
+    debug = row(at_name, 1, 0x800, 0, HEADER, len(packed), 0, 0, 1, 0) * count
     debug += row(12, 1, 0x800, 0, HEADER, len(packed), 0, 0, 1, 0)
     last = row(0, 3, 0, 0, HEADER + len(packed), len(names), 0, 0, 1, 0)
     return head + packed + names + debug + last
@@ -201,6 +202,11 @@ def sections_of_one_string(count: int) -> bytes:
             lambda: sections_of_one_string(60_000),
             ["debug-information"],
             id="sections",
+        ),
+        pytest.param(
+            lambda: sections_of_one_string(60_000, more_names=b"a" * 4_000_000),
+            ["debug-information"],
+            id="section-names",
         ),
         pytest.param(lambda: sharing_one_name(40_000), ["elf-damaged"], id="names"),
         pytest.param(
