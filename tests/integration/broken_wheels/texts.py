@@ -265,7 +265,9 @@ RECORD = [
 ]
 CONTENT = [
     Defect("stray-file", added("small/__pycache__/a.cpython-311.pyc"), added("small/pyc")),
-    Defect("script-interpreter", scripted(0o100755, "/root/build/bin/python3"), scripted(0o100755)),
+    Defect(
+        "script-interpreter", scripted(0o100755, "/home/builder/bin/python3"), scripted(0o100755)
+    ),
     Defect(
         "module-shadowed",
         both("small/a.py", "small/a/__init__.py"),
