@@ -8,16 +8,12 @@ after Ctrl-C). An error is a JSON object too where `--json` was asked for.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import os
-import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -32,11 +28,13 @@ from qualify import (
     install_matrix,
     pipeline,
     show,
+    workers,
 )
 from qualify.audit import report
-from qualify.console import Beside, Folder, Json, Python, Room, Tree, err, out
+from qualify.console import AtOnce, Beside, Folder, Json, Python, Room, Tree, err, out
 from qualify.errors import HostError, InputError, QualifyError, host_errors
 from qualify.stage import cache_root
+from qualify.stopping import Stopped, stopping
 from qualify.verdict import decide as decide_verdict
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
@@ -54,6 +52,7 @@ def run(
     room: Room = "auto",
     tree: Tree = Path(),
     folder: Folder = None,
+    at_once: AtOnce = workers.AT_ONCE,
     as_json: Json = False,
 ) -> None:
     """Build the wheels, install them in clean rooms, run the gates, and decide."""
@@ -61,7 +60,14 @@ def run(
     kept = (folder or tree / "evidence").resolve()
     stages = console.stages(tree)
     verdict = pipeline.qualify(
-        tree, kept, stages, python=python, tier=tier, room=room, today=console.today()
+        tree,
+        kept,
+        stages,
+        python=python,
+        tier=tier,
+        room=room,
+        today=console.today(),
+        at_once=at_once,
     )
     if as_json:
         console.print_json(verdict)
@@ -111,6 +117,7 @@ def install_everywhere(
     room: Room = "auto",
     tree: Tree = Path(),
     folder: Folder = None,
+    at_once: AtOnce = workers.AT_ONCE,
     as_json: Json = False,
 ) -> None:
     """Install the wheels in every room of the matrix, and run gate 7 there."""
@@ -123,6 +130,7 @@ def install_everywhere(
         pythons=tuple(python or ()),
         room=room,
         today=console.today(),
+        at_once=at_once,
     )
     console.leave(report, show.installed, report.complete, as_json)
 
@@ -283,30 +291,6 @@ def _short(path: Path) -> Path:
     return relative if len(str(relative)) < len(str(path)) else path
 
 
-class _Stopped(BaseException):
-    """A signal asked this process to stop; rooms and locks close on the way out."""
-
-
-@contextlib.contextmanager
-def _stopping() -> Iterator[None]:
-    """The first signal to stop unwinds; while that cleans up, more of them are ignored.
-
-    A terminal that is closed is one, unless nohup said that it shall not be.
-    """
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-
-    def stop(number: int, frame: FrameType | None) -> NoReturn:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
-        raise _Stopped(number)
-
-    for number in numbers:
-        signal.signal(number, stop)
-    yield
-
-
 def _tell_programs(error: str, status: int) -> None:
     """As JSON, where that was asked for. A full disk takes not even this."""
     if "--json" not in sys.argv:
@@ -320,7 +304,7 @@ def _tell_programs(error: str, status: int) -> None:
 def main() -> None:
     """The program `qualify`."""
     try:
-        with _stopping(), host_errors("cannot go on"):
+        with stopping(), host_errors("cannot go on"):
             app()
     except QualifyError as error:
         _tell_programs(str(error), error.exit_status)
@@ -336,6 +320,6 @@ def main() -> None:
         err.print_exception()
         err.print("error: a fault of qualify itself: please report it with the lines above")
         sys.exit(FAULT_OF_OURS)
-    except _Stopped as stopped:
+    except Stopped as stopped:
         err.print("stopped; what was finished is kept, and the next run goes on from there")
-        sys.exit(128 + int(stopped.args[0]))
+        sys.exit(stopped.status)

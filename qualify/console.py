@@ -41,6 +41,7 @@ out = Console(
 )
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
+AtOnce = Annotated[int, typer.Option(min=1, help="how many rooms run gates side by side")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON instead of tables")]
 Python = Annotated[str, typer.Option(help="Python version of the cell, such as 3.12")]
 Room = Annotated[str, typer.Option(help="auto, docker, podman, sandbox or plain")]

@@ -35,6 +35,12 @@ class QualifyError(Exception):
         return text
 
 
+def of_status(status: int) -> type[QualifyError]:
+    """The class whose exit status this is; the root of the tree where none has it."""
+    known = {each.exit_status: each for each in QualifyError.__subclasses__()}
+    return known.get(status, QualifyError)
+
+
 class InputError(QualifyError):
     """A file or an argument given by a person is not what it must be."""
 

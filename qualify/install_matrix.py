@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import datetime
 import time
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from qualify import index, installs, rooms
-from qualify.errors import BuildError, EngineError, HostError, RoomError
+from qualify.errors import BuildError, EngineError, HostError, QualifyError, RoomError
 from qualify.matrix import Tier
 from qualify.pipeline import (
     Prepared,
@@ -24,7 +25,12 @@ from qualify.pipeline import (
     read_matrix,
     run_gate,
 )
+from qualify.room import RoomSpec
 from qualify.stage import Stages
+from qualify.workers import AT_ONCE, Workers
+
+TOLD = (HostError, EngineError, RoomError)
+"""What says of one room that nothing can be found out there, and nothing of the others."""
 
 
 def install_everywhere(
@@ -35,11 +41,13 @@ def install_everywhere(
     pythons: tuple[str, ...],
     room: str,
     today: datetime.date,
+    at_once: int = AT_ONCE,
 ) -> installs.Report:
     """Gate 7 in each room that the matrix names for each Python; all of the matrix's if none.
 
     Wheels that the policy denies are refused, and installed nowhere. A room that cannot be made is
     told in the report, and so is a Python whose wheels cannot be had; the others are tried.
+    The gate runs in `at_once` rooms side by side.
     """
     matrix = read_matrix(tree)
     cells = [matrix.cells.installed_with(python) for python in pythons]
@@ -78,40 +86,62 @@ def install_everywhere(
                 )
             )
             continue
-        for name in matrix.cells.rooms_of(made.cell):
-            found.append(install_in(tree, evidence_folder, stages, made, tier, name, today))
+        found += install_in_rooms(tree, evidence_folder, stages, made, tier, today, at_once)
     return installs.Report(installed=tuple(found))
 
 
-def install_in(
+def install_in_rooms(
     tree: Path,
     evidence_folder: Path,
     stages: Stages,
     made: Prepared,
     tier: Tier,
-    name: str,
     today: datetime.date,
-) -> installs.Installed:
-    """What `tier` asks for in the room called `name`, or why that could not be found out."""
-    start = time.monotonic()
-    try:
-        spec = named_room(stages, made, name)
+    at_once: int,
+) -> list[installs.Installed]:
+    """What came of each room of a cell, in the order of the matrix. The next room's image is made
+    while gates run in those before it."""
+    names = made.matrix.cells.rooms_of(made.cell)
+    found: dict[str, installs.Installed] = {}
+
+    def lost(name: str, error: QualifyError, start: float) -> None:
+        stages.progress(f"room {name}: {error}")
+        found[name] = installs.Installed(
+            python=made.cell.python,
+            room=name,
+            verdict=None,
+            seconds=time.monotonic() - start,
+            trouble=str(error),
+        )
+
+    def install_in(name: str, spec: RoomSpec, start: float) -> None:
         cell = installs.cell_of(made.cell, spec)
         gates, releases = made.matrix.gates, made.releases
-        (inputs,) = plan = plan_gates(
-            tree, gates, tier, cell, made.wheels, made.closure, (spec,), releases
+        try:
+            (inputs,) = plan = plan_gates(
+                tree, gates, tier, cell, made.wheels, made.closure, (spec,), releases
+            )
+            done = run_gate(inputs, evidence_folder, stages, workers.run)
+            verdict = judge(evidence_folder, made, tier, cell, plan, today)
+        except TOLD as error:
+            lost(name, error, start)
+            return
+        found[name] = installs.Installed(
+            python=made.cell.python,
+            room=name,
+            verdict=verdict,
+            seconds=time.monotonic() - start,
+            reused=done.reused,
         )
-        run_gate(inputs, evidence_folder, stages)
-    except (HostError, EngineError, RoomError) as error:
-        stages.progress(f"room {name}: {error}")
-        seconds = time.monotonic() - start
-        return installs.Installed(
-            python=made.cell.python, room=name, verdict=None, seconds=seconds, trouble=str(error)
-        )
-    return installs.Installed(
-        python=made.cell.python,
-        room=name,
-        verdict=judge(evidence_folder, made, tier, cell, plan, today),
-        seconds=time.monotonic() - start,
-        reused=stages.timings[-1].reused,
-    )
+
+    with Workers(at_once) as workers:
+        for name in names:
+            workers.wait_for_one()
+            start = time.monotonic()
+            try:
+                spec = named_room(stages, made, name)
+            except TOLD as error:
+                lost(name, error, start)
+                continue
+            workers.submit(partial(install_in, name, spec, start))
+    return [found[name] for name in names]

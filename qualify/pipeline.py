@@ -14,8 +14,9 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -45,6 +46,7 @@ from qualify.audit.report import Report
 from qualify.build import Wheel
 from qualify.claim import Asked, Denial, Question, Verdict
 from qualify.errors import BuildError, EvidenceError, HostError, InputError, RoomError
+from qualify.evidence import Record
 from qualify.gate import Inputs, Releases
 from qualify.matrix import Cell, Cells, Gates, Policy, Tier, Waivers, gate_of, load, read_waivers
 from qualify.process import Completed
@@ -52,6 +54,7 @@ from qualify.room import Room, RoomSpec, open_room
 from qualify.stage import Output, Stages
 from qualify.verdict import decide
 from qualify.wheelhouse import Closure
+from qualify.workers import AT_ONCE, Workers
 
 OWN_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 BENCH_SECONDS = 1200
@@ -258,8 +261,12 @@ def qualify(
     tier: str,
     room: str,
     today: datetime.date,
+    at_once: int = AT_ONCE,
 ) -> Verdict:
-    """Build, install and run what `tier` asks for on the cell of `python`, and decide."""
+    """Build, install and run what `tier` asks for on the cell of `python`, and decide.
+
+    Gates run in `at_once` rooms side by side.
+    """
     # Before the work: a wrong word or a damaged index costs no build.
     asked = read_matrix(tree).gates.tier(tier)
     index.require(evidence_folder)
@@ -274,9 +281,19 @@ def qualify(
         made.rooms,
         made.releases,
     )
-    for inputs in plan:
-        run_gate(inputs, evidence_folder, stages)
+    with Workers(at_once) as workers:
+        for spec in made.rooms:
+            theirs = [inputs for inputs in plan if inputs.room == spec]
+            workers.submit(partial(run_gates, theirs, evidence_folder, stages, workers.run))
     return judge(evidence_folder, made, asked, made.cell, plan, today)
+
+
+def run_gates(
+    plan: list[Inputs], folder: Path, stages: Stages, run: Callable[[Inputs], Record]
+) -> None:
+    """The gates of one room, one after the other."""
+    for inputs in plan:
+        run_gate(inputs, folder, stages, run)
 
 
 def judge(
@@ -435,7 +452,9 @@ def plan_gates(
     ]
 
 
-def run_gate(inputs: Inputs, folder: Path, stages: Stages) -> None:
+def run_gate(
+    inputs: Inputs, folder: Path, stages: Stages, run: Callable[[Inputs], Record] | None = None
+) -> Output:
     """Run a gate and keep its record, unless the index has one of the same inputs.
 
     A gate that did not reach its end is run again: its fault may be gone.
@@ -446,7 +465,7 @@ def run_gate(inputs: Inputs, folder: Path, stages: Stages) -> None:
     reused = found is not None
     if found is None:
         with stages.announced(name):
-            made = gate.run(inputs)
+            made = (run or gate.run)(inputs)
             found = evidence.write(folder, made)
             index.append(
                 folder,
@@ -457,15 +476,15 @@ def run_gate(inputs: Inputs, folder: Path, stages: Stages) -> None:
                 gate=inputs.gate.number,
                 now=made.predicate.finished,
             )
-    stages.timings.append(
-        Output(
-            name=name,
-            key=inputs.key,
-            path=folder / "records" / f"{found}.json",
-            seconds=time.monotonic() - start,
-            reused=reused,
-        )
+    output = Output(
+        name=name,
+        key=inputs.key,
+        path=folder / "records" / f"{found}.json",
+        seconds=time.monotonic() - start,
+        reused=reused,
     )
+    stages.timings.append(output)
+    return output
 
 
 def _find(folder: Path, key: str) -> str | None:

@@ -59,7 +59,7 @@ def run(
     to = log.open("wb") if log else None
     try:
         child = subprocess.Popen(
-            _with_us(words, env),
+            _with_us(words, env, "KILL"),
             cwd=cwd,
             env=dict(env) if env is not None else None,
             stdin=subprocess.PIPE,
@@ -99,14 +99,14 @@ def run(
     )
 
 
-def _with_us(words: tuple[str, ...], env: Mapping[str, str] | None) -> tuple[str, ...]:
-    """`words`, ended with this process. As they are where the program is not there, for the error
-    that says so."""
+def _with_us(words: tuple[str, ...], env: Mapping[str, str] | None, ending: str) -> tuple[str, ...]:
+    """`words`, which get the signal `ending` when this process ends. As they are where the program
+    is not there, for the error that says so."""
     path = (os.environ if env is None else env).get("PATH", os.defpath)
-    ending = shutil.which("setpriv")
-    if ending is None or shutil.which(words[0], path=path) is None:
+    setpriv = shutil.which("setpriv")
+    if setpriv is None or shutil.which(words[0], path=path) is None:
         return words
-    return (ending, "--pdeathsig", "KILL", "--", *words)
+    return (setpriv, "--pdeathsig", ending, "--", *words)
 
 
 def _rest(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
@@ -130,14 +130,16 @@ def attach(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> int:
         signal.signal(signal.SIGINT, before)
 
 
-def start(argv: Sequence[str | os.PathLike[str]]) -> subprocess.Popen[bytes]:
+def start(argv: Sequence[str | os.PathLike[str]], *, ending: str = "") -> subprocess.Popen[bytes]:
     """Start a companion that lives until its standard input is closed, as it is when we die.
 
+    One that has work of its own gets the signal `ending` then, from the kernel.
     Its group is its own, so that Ctrl-C reaches it only through us. Standard output
     is a pipe; standard error is kept in a pipe too and must stay small.
     """
+    words = tuple(os.fspath(word) for word in argv)
     return subprocess.Popen(
-        tuple(os.fspath(word) for word in argv),
+        _with_us(words, None, ending) if ending else words,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -96,6 +96,7 @@ class Stages:
         self.passing = passing
         self.timings: list[Output] = []
         self._held: dict[Path, int] = {}
+        self._going: dict[str, str] = {}
         (root / "stages").mkdir(parents=True, exist_ok=True)
         self._sweep()
 
@@ -208,6 +209,7 @@ class Stages:
         """Say that `name` is being made, how far its `folder` is by now, and how long it took."""
         start = time.monotonic()
         over = threading.Event()
+        going = self._going
 
         def beat() -> None:
             say, first, longest = self.progress, FIRST_BEAT_SECONDS, LONGEST_BEAT_SECONDS
@@ -217,7 +219,9 @@ class Stages:
             while not over.wait(pause):
                 seconds = time.monotonic() - start
                 shown = so_far(folder) if folder else ""
-                say(f"{name}: {seconds:.0f} s" + (f", {shown}" if shown else ""))
+                going[name] = f"{name}: {seconds:.0f} s" + (f", {shown}" if shown else "")
+                # One row has all that goes on; of lines that stay, each has its own.
+                say(" | ".join(list(going.values())) if self.passing else going[name])
                 pause = min(seconds, longest)
 
         self.progress(f"{name}: making")
@@ -228,6 +232,7 @@ class Stages:
         finally:
             over.set()
             beats.join()
+            going.pop(name, None)
         self.progress(f"{name}: done in {time.monotonic() - start:.1f} s")
 
     def require_space(self, name: str) -> None:

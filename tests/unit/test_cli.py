@@ -267,7 +267,7 @@ def test_a_fault_of_ours_is_no_verdict(
         raise ZeroDivisionError("ours")
 
     monkeypatch.setattr(cli, "app", broken)
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(sys, "argv", ["qualify", "run", "--json"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
