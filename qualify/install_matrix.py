@@ -49,6 +49,7 @@ def install_everywhere(
     told in the report, and so is a Python whose wheels cannot be had; the others are tried.
     The gate runs in `at_once` rooms side by side.
     """
+    begun_at = time.monotonic()
     matrix = read_matrix(tree)
     cells = [matrix.cells.installed_with(python) for python in pythons]
     cells = cells or [*matrix.cells.cells, *matrix.cells.installed_only]
@@ -87,7 +88,7 @@ def install_everywhere(
             )
             continue
         found += install_in_rooms(tree, evidence_folder, stages, made, tier, today, at_once)
-    return installs.Report(installed=tuple(found))
+    return installs.Report(installed=tuple(found), seconds=time.monotonic() - begun_at)
 
 
 def install_in_rooms(

@@ -50,7 +50,10 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """`seconds` is what the run took: less than its rooms together, where they are side by side."""
+
     installed: tuple[Installed, ...]
+    seconds: float = 0.0
 
     @property
     def complete(self) -> bool:

@@ -262,7 +262,8 @@ def installed(report: installs.Report) -> RenderableType:
             what = f"{reason.check}: {reason.what}" if reason.check else reason.what
             reasons.append(Text(f"{where}: {what}"))
     passed = sum(each.claim for each in report.installed)
-    return Group(table, Text(), *reasons, Text(f"{passed} of {len(report.installed)} rooms"))
+    last = f"{passed} of {len(report.installed)} rooms, in {report.seconds:.0f} s"
+    return Group(table, Text(), *reasons, Text(last))
 
 
 def rebuilt(report: Report) -> RenderableType:
