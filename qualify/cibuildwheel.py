@@ -7,15 +7,19 @@ what it would test is the machine that built.
 from __future__ import annotations
 
 import os
+import secrets
+import shlex
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from qualify import build, owner, process
 from qualify.backend import BUILD_SECONDS, Toolchain
 from qualify.build import Package, Wheel, laid_out, sources
-from qualify.container import OWNER_LABEL, sweep
+from qualify.container import OWNER_LABEL, engine_errors, remove, sweep
 from qualify.content import code_of, digest_files, sha256_of
 from qualify.engine import Engine, RoomKind
 from qualify.errors import BuildError, HostError, InputError
@@ -27,6 +31,7 @@ from qualify.wheelhouse import Closure
 
 CONFIGURATION = "containers/cibuildwheel.toml"
 CHECK_SECONDS = 300
+RUN_LABEL = "qualify.cibuildwheel"
 _PROJECT = "/project"
 
 
@@ -136,28 +141,32 @@ def _run(
     folder: Path,
 ) -> None:
     assert tools.engine is not None
+    mine = f"{RUN_LABEL}={secrets.token_hex(8)}"
     options = ["--network=none", f"--label={OWNER_LABEL}={owner.current().text()}"]
+    options.append(f"--label={mine}")
     if sdk is not None:
         options.append(f"--volume={sdk.path / 'torch'}:/torch:ro")
-    create = f"{tools.engine.kind.value}; create_args: {' '.join(options)}"
+    scratch = folder / "tmp"  # a run that is stopped leaves it: here it goes with the stage
+    scratch.mkdir()
     address = "CONTAINER_HOST" if tools.engine.kind is RoomKind.PODMAN else "DOCKER_HOST"
     env = {
         **{key: value for key, value in os.environ.items() if not key.startswith("CIBW_")},
         address: tools.engine.endpoint,
-        "CIBW_CONTAINER_ENGINE": f"{create}; disable_host_mount: true",
+        "CIBW_CONTAINER_ENGINE": container_engine(tools.engine, options),
         "CIBW_MANYLINUX_X86_64_IMAGE": tools.image,
         "CIBW_PROJECT_REQUIRES_PYTHON": f">={tools.python}",  # the image's Python only builds
         "CIBW_CACHE_PATH": str(folder / "cache"),
+        "TMPDIR": str(scratch),
     }
     words = [sys.executable, "-m", "cibuildwheel", "--platform", "linux", "--archs", "x86_64"]
     words += ["--config-file", str(configuration), "--output-dir", str(folder), package.folder]
-    with tools.engine.open_client() as client:
-        sweep(client)
     log = folder / LOG
-    done = process.run(words, env=env, cwd=source, timeout=BUILD_SECONDS, log=log)
+    with no_container_left(tools.engine, mine):
+        done = process.run(words, env=env, cwd=source, timeout=BUILD_SECONDS, log=log)
     with log.open("a") as file:
         file.write(done.stderr)
-    shutil.rmtree(folder / "cache", ignore_errors=True)
+    for path in (folder / "cache", scratch):
+        shutil.rmtree(path, ignore_errors=True)
     if not done.ok:
         said = log.read_text(errors="replace").strip()
         raise BuildError(
@@ -165,3 +174,23 @@ def _run(
             expected="one wheel",
             got=f"status {done.status}; it said:\n{said[-3000:]}\n",
         )
+
+
+def container_engine(engine: Engine, options: Sequence[str]) -> str:
+    """The word in which cibuildwheel is told what to make a container with: a path may have in it
+    what would end an option there."""
+    create = f"{engine.kind.value}; create_args: {shlex.join(options)}"
+    return f"{create}; disable_host_mount: true"
+
+
+@contextmanager
+def no_container_left(engine: Engine, label: str) -> Iterator[None]:
+    """Those with this label are removed at the end: cibuildwheel that is stopped does it not."""
+    with engine.open_client() as client, engine_errors("look after cibuildwheel's container"):
+        sweep(client)
+        try:
+            yield
+        finally:
+            found = client.containers.list(all=True, filters={"label": label}, ignore_removed=True)
+            for container in found:
+                remove(client, container.id)

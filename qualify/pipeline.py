@@ -350,6 +350,7 @@ def rebuild(tree: Path, stages: Stages, *, python: str, room: str) -> rebuilding
 def publish(tree: Path, stages: Stages, *, python: str, room: str) -> rebuilding.Report:
     """Build the wheels of `python`'s cell with cibuildwheel too, and compare the bytes."""
     begun = begin(tree, stages, python=python, room=room)
+    cibuildwheel.ready(begun.engine)  # before the work
     closure, wheels = make_wheels(tree, stages, begun)
     return cibuildwheel.publish(stages, tree, closure, begun.engine, begun.images, wheels)
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -91,6 +96,50 @@ def test_the_published_build_is_compared_too(
     told = {Path(each.member).stem for each in found.differences}
     assert told == ({*leaks, "RECORD"} if leaks else set())
     assert not docker_left(docker), "cibuildwheel's container is removed"
+
+
+STOPPED = """
+import sys
+from pathlib import Path
+from qualify import build, cibuildwheel, engine, images
+from qualify.build import PACKAGES, Wheel
+from qualify.stage import Stages
+from qualify.stopping import stopping
+tree, cache, made = map(Path, sys.argv[1:])
+found = engine.choose("docker")
+declared = images.load(Path("containers/images.toml"))
+tools = build.toolchain(Stages(made), found, declared.build)
+first = Wheel(path=tree, sha256="", name=PACKAGES[0].name, version="0")
+with stopping():
+    cibuildwheel.publish_one(
+        Stages(cache, keep_free=0), tree, PACKAGES[0], tools, cibuildwheel.ready(found), None, first
+    )
+"""
+
+
+@pytest.mark.skipif(find_spec("cibuildwheel") is None, reason="needs the extra cibuildwheel")
+def test_a_published_build_that_is_stopped_leaves_nothing(
+    stages: Stages, docker: Engine, declared: Declaration, tmp_path: Path
+) -> None:
+    build.toolchain(stages, docker, declared.build)
+    tree = written(tmp_path / "tree", {"slow": "$(sleep 600)"})
+    (tree / "containers").mkdir()
+    shutil.copy(TREE / cibuildwheel.CONFIGURATION, tree / "containers")
+    before = set(docker_left(docker))
+    (tmp_path / "temporary").mkdir()
+    words = [sys.executable, "-c", STOPPED, tree, tmp_path / "a cache", stages.root]
+    env = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    with subprocess.Popen(words, cwd=TREE, env=env, stderr=subprocess.DEVNULL) as running:
+        end = time.monotonic() + 120
+        while set(docker_left(docker)) <= before:
+            assert running.poll() is None and time.monotonic() < end
+            time.sleep(0.1)
+        time.sleep(2)  # somewhere in the build
+        running.send_signal(signal.SIGINT)
+    assert running.returncode != 0
+    assert set(docker_left(docker)) <= before
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert list((tmp_path / "a cache" / "stages").glob("*/.*.tmp")) == []
 
 
 def test_each_thing_that_leaks_into_the_bytes_is_found(

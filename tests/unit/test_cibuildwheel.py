@@ -52,6 +52,16 @@ def test_without_an_engine_it_is_refused() -> None:
         cibuildwheel.ready(engine)
 
 
+@pytest.mark.parametrize("folder", ["a b", "a;b", "a'b", "a: b", 'a"b'])
+def test_a_cache_may_have_any_name(folder: str) -> None:
+    helpers = pytest.importorskip("cibuildwheel.util.helpers")
+    option = f"--volume=/{folder}/torch:/torch:ro"
+    word = cibuildwheel.container_engine(Engine(kind=RoomKind.DOCKER), ["--network=none", option])
+    read = helpers.parse_key_value_string(word, ["name"], ["create_args", "disable_host_mount"])
+    assert read["create_args"] == ["--network=none", option]
+    assert (read["name"], read["disable_host_mount"]) == (["docker"], ["true"])
+
+
 def test_metadata_that_an_index_refuses_is_told(tmp_path: Path) -> None:
     pytest.importorskip("twine")
     path = tmp_path / "small-1.0-py3-none-any.whl"

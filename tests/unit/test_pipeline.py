@@ -208,3 +208,13 @@ def test_a_verdict_is_kept_under_its_digest(tmp_path: Path) -> None:
     verdict = World(tmp_path).fill().decide()
     path = pipeline.write_verdict(tmp_path, verdict)
     assert path.stem == evidence.digest(path.read_bytes())
+
+
+def test_a_published_build_without_an_engine_builds_nothing_first(
+    monkeypatch: pytest.MonkeyPatch, stages: Stages
+) -> None:
+    built: list[str] = []
+    monkeypatch.setattr(pipeline, "make_wheels", lambda *rest: built.append("wheels"))
+    with pytest.raises(HostError, match="cibuildwheel builds in containers"):
+        pipeline.publish(TREE, stages, python=pipeline.OWN_PYTHON, room="plain")
+    assert built == []
