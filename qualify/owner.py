@@ -1,12 +1,14 @@
 """Who made a thing that must not outlive its run: one process of one boot of this machine.
 
-A process number alone is not an identity, because numbers come round again.
+A process number alone is not an identity, because numbers come round again, and because each
+container has numbers of its own: several of them may share an engine, or a folder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,17 +18,22 @@ import msgspec
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """A process: its number, its start (clock ticks since boot), and the boot's id."""
+    """A process: its number, its start (clock ticks since boot), the boot's id, and the namespace
+    that the number is of (pid_namespaces(7))."""
 
     pid: int
     started: int
     boot: str
+    namespace: str
 
     def alive(self) -> bool:
-        return self.boot == _boot() and self.started == _started(self.pid)
+        """Whether it is. One of another namespace cannot be seen, and may be while this boot is."""
+        if self.boot != _boot():
+            return False
+        return self.namespace != _namespace() or self.started == _started(self.pid)
 
     def text(self) -> str:
-        return f"{self.pid}.{self.started}.{self.boot}"
+        return f"{self.namespace}_{self.pid}.{self.started}.{self.boot}"
 
 
 def current() -> Owner:
@@ -35,19 +42,21 @@ def current() -> Owner:
 
 def of(pid: int) -> Owner:
     """The process that has the number `pid` now."""
-    return Owner(pid, _started(pid), _boot())
+    return Owner(pid, _started(pid), _boot(), _namespace())
 
 
 def left_behind(text: str) -> bool:
     """Whether `text` (as `Owner.text` wrote it) names an owner that is dead.
 
-    A text that is none says nothing about a process, so nothing is removed for it.
+    A text that is none says nothing about a process, so nothing is removed for it. One without a
+    namespace was written before there was one in it.
     """
-    pid, _, rest = text.partition(".")
+    number, _, rest = text.partition(".")
+    namespace, _, pid = number.rpartition("_")
     started, _, boot = rest.partition(".")
     if not (pid.isdigit() and started.isdigit() and boot):
         return False
-    return not Owner(int(pid), int(started), boot).alive()
+    return not Owner(int(pid), int(started), boot, namespace or _namespace()).alive()
 
 
 @contextlib.contextmanager
@@ -66,6 +75,11 @@ def scratch(parent: Path, prefix: str) -> Iterator[Path]:
 
 def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _namespace() -> str:
+    """The number in "pid:[4026531836]"."""
+    return re.sub(r"\D", "", str(Path("/proc/self/ns/pid").readlink()))
 
 
 def _started(pid: int) -> int:

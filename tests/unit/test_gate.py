@@ -226,7 +226,7 @@ def test_copies_of_a_killed_run_are_removed(
     suites: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path_factory.mktemp("temporary")
-    dead = owner.Owner(2**22 + 1, 1, owner.current().boot)
+    dead = msgspec.structs.replace(owner.current(), pid=2**22 + 1)
     (temporary / f"{gate.COPIES}{dead.text()}-x" / "gates").mkdir(parents=True)
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     given = inputs(suites, wheels=())

@@ -28,6 +28,29 @@ def test_a_label_that_is_none_removes_nothing(text: str) -> None:
     assert not owner.left_behind(text)
 
 
+def test_of_a_process_of_another_container_nothing_is_known() -> None:
+    """Its number says nothing here: its rooms are not taken for those of a run that died."""
+    other = msgspec.structs.replace(owner.current(), pid=2**22 + 1, namespace="1")
+    assert not owner.left_behind(other.text())
+    assert owner.left_behind(msgspec.structs.replace(other, boot="another").text())
+
+
+def test_what_was_written_without_a_namespace_is_of_this_one() -> None:
+    me = owner.current()
+    assert not owner.left_behind(f"{me.pid}.{me.started}.{me.boot}")
+    assert owner.left_behind(f"{2**22 + 1}.{me.started}.{me.boot}")
+
+
+def test_this_process_is_alive_in_a_container_too() -> None:
+    words = ["unshare", "--fork", "--pid", "--mount-proc", "--map-root-user", "--", sys.executable]
+    asked = "import sys; from qualify import owner; print(owner.left_behind(sys.argv[1]))"
+    text = owner.current().text()
+    done = subprocess.run([*words, "-c", asked, text], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"no namespaces here: {done.stderr}")
+    assert done.stdout == "False\n"
+
+
 def test_an_ended_process_is_dead() -> None:
     words = [sys.executable, "-c", "from qualify import owner; print(owner.current().text())"]
     text = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
