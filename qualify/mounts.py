@@ -56,6 +56,13 @@ def views(mountinfo: str, device: str, inner: str) -> Iterator[str]:
             yield posixpath.normpath(posixpath.join(mount.target, relative))
 
 
+def parts(mountinfo: str, device: str, inner: str) -> Iterator[str]:
+    """Paths at which something below `inner` of `device` is mounted by itself."""
+    for mount in parse(mountinfo):
+        if mount.device == device and mount.root != inner and _within(mount.root, inner):
+            yield mount.target
+
+
 def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 

@@ -19,7 +19,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import msgspec
 
@@ -28,7 +28,7 @@ from qualify.container import OPEN_BYTES, Apart, Container
 from qualify.engine import Engine, RoomKind
 from qualify.errors import RoomError
 from qualify.images import PLAIN, Setting
-from qualify.mounts import host_location, views
+from qualify.mounts import host_location, parts, views
 from qualify.plain import Plain
 from qualify.process import Completed
 from qualify.sandbox import Plan, Sandbox
@@ -277,20 +277,27 @@ class Room:
         )
 
     def _prove_clean(self) -> None:
-        """Raise RoomError if a hidden folder can be seen, under its own path or another."""
+        """Raise RoomError if a hidden folder can be seen, or a part of it, under its own path or
+        another."""
         mounts = self.run(["cat", "/proc/self/mountinfo"], timeout=60).stdout
         for folder in filter(Path.is_dir, self.spec.hidden):
             device, inner = host_location(folder)
+            # A sandbox has its interpreter from the cache, which may lie in the checkout.
+            for place in parts(mounts, device, inner) if self.spec.engine.has_images else ():
+                self._refuse_clean(folder, place)
             for place in sorted({str(folder), *views(mounts, device, inner)}):
                 # A probe that is really there outside: what the folder holds, not its name alone.
                 for probe in sorted(path.name for path in folder.iterdir())[:3]:
                     seen = self.run(["test", "-e", posixpath.join(place, probe)], timeout=60)
                     if seen.ok and (place != str(folder) or self._same(folder / probe)):
-                        raise RoomError(
-                            f"room {self.facts.name} is not clean",
-                            expected=f"{folder} out of reach",
-                            got=f"it is at {place}",
-                        )
+                        self._refuse_clean(folder, place)
+
+    def _refuse_clean(self, folder: Path, place: str) -> NoReturn:
+        raise RoomError(
+            f"room {self.facts.name} is not clean",
+            expected=f"{folder} out of reach",
+            got=f"it, or something of it, is at {place}",
+        )
 
     def _same(self, path: Path) -> bool:
         """Whether `path` inside is the very file that it is outside, by device and inode."""

@@ -17,7 +17,7 @@ import pytest
 from engines import TREE
 
 from qualify import owner
-from qualify.container import OWNER_LABEL, started
+from qualify.container import OWNER_LABEL, Apart, Container, started
 from qualify.engine import RoomKind
 from qualify.errors import RoomError
 from qualify.pipeline import Prepared
@@ -106,8 +106,23 @@ def test_a_room_that_shows_the_tree_does_not_open(spec: RoomSpec) -> None:
         pytest.skip("the container's creation takes no mounts; its table is judged in unit tests")
     leaky = msgspec.structs.replace(spec, sandbox=plan(binds=[(TREE, "/mnt/elsewhere", False)]))
     with pytest.raises(
-        RoomError, match=r"not clean: expected .* out of reach, got it is at /mnt/e"
+        RoomError,
+        match=r"not clean: expected .* out of reach, got it, or something of it, is at /mnt/e",
     ):
+        open_room(leaky).__enter__()
+
+
+@pytest.mark.parametrize("part", ["", "driver_shim/include"])
+def test_a_container_that_shows_the_tree_or_a_part_does_not_open(
+    spec: RoomSpec, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an engine does whose configuration mounts folders into every container."""
+    if not spec.engine.has_images:
+        pytest.skip("a sandbox has mounts of its own")
+    monkeypatch.setattr(Container, "_start_device", lambda self, device: [f"{TREE / part}:/mnt:ro"])
+    wheel = Apart(driver=TREE / "pyproject.toml", sha256="")
+    leaky = msgspec.structs.replace(spec, devices=(wheel,))
+    with pytest.raises(RoomError, match=r"not clean: expected .* out of reach, got it, .* at /mnt"):
         open_room(leaky).__enter__()
 
 

@@ -33,6 +33,20 @@ def test_a_mount_of_the_tree_or_of_what_holds_it_is_seen(line: str, place: str) 
     assert list(mounts.views(CONTAINER + line, "254:0", "/home/me/checkout")) == [place]
 
 
+@pytest.mark.parametrize(
+    ("root", "places"),
+    [
+        ("/home/me/checkout/driver_shim/include", ["/mnt"]),
+        ("/home/me/checkout", []),  # a view, and told as that
+        ("/home/me", []),
+        ("/home/me/checkouts/a", []),
+    ],
+)
+def test_a_mount_of_a_part_of_the_tree_is_seen(root: str, places: list[str]) -> None:
+    line = f"33 30 254:0 {root} /mnt rw - ext4 /dev/vda rw"
+    assert list(mounts.parts(CONTAINER + line, "254:0", "/home/me/checkout")) == places
+
+
 def test_a_name_that_only_begins_alike_is_another_folder() -> None:
     line = "33 30 254:0 /home/me/check /mnt rw - ext4 /dev/vda rw"
     assert list(mounts.views(line, "254:0", "/home/me/checkout")) == []
