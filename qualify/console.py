@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -19,11 +20,14 @@ from qualify.stage import Stages, cache_root
 
 
 def _open_streams() -> None:
-    """A standard stream that is closed goes nowhere, and no file takes its number."""
+    """A standard stream that is closed goes nowhere, and no file takes its number. What a
+    terminal's locale has no letter for is written in another way, and is no fault."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _folder(text: str) -> Path:
@@ -85,7 +89,9 @@ def leave(report: _T, shown: Callable[[_T], RenderableType], good: bool, as_json
 
 
 def print_json(value: object) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+    data = msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)  # JSON is UTF-8, whatever the locale is
     sys.stdout.flush()  # a full disk is told here, and not when nobody listens any more
 
 

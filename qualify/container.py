@@ -311,6 +311,8 @@ def started(client: docker.DockerClient, image: str, **options: Any) -> Iterator
                 name=name,
                 ulimits=LIMITS,
                 labels={OWNER_LABEL: owner.current().text()},
+                # The user's proxies, which may have a password in them, would be kept in an image.
+                use_config_proxy=options.get("network_mode") == "bridge",
                 **options,
             )
         except BaseException as error:

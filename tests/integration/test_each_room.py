@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import signal
@@ -124,6 +125,19 @@ def test_a_container_that_shows_the_tree_or_a_part_does_not_open(
     leaky = msgspec.structs.replace(spec, devices=(wheel,))
     with pytest.raises(RoomError, match=r"not clean: expected .* out of reach, got it, .* at /mnt"):
         open_room(leaky).__enter__()
+
+
+def test_what_the_user_set_for_containers_is_in_none(
+    spec: RoomSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not spec.engine.has_images:
+        pytest.skip("no container")
+    proxies = {"proxies": {"default": {"httpProxy": "http://me:secret@proxy:1"}}}
+    (tmp_path / "config.json").write_text(json.dumps(proxies))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    with spec.engine.open_client() as client, started(client, spec.facts.image) as box:
+        box.reload()
+        assert "secret" not in str(box.attrs)
 
 
 @pytest.mark.parametrize(

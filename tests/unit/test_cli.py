@@ -46,6 +46,17 @@ def test_show_in_words_and_in_json(tmp_path: Path) -> None:
     assert [entry["record"] for entry in entries] == [record.stem]
 
 
+def test_a_locale_without_the_letters_is_no_fault(tmp_path: Path) -> None:
+    World(tmp_path).add(jsonl(events(check("gate0.a.one"))), room=room("hôtel"))
+    (record,) = (tmp_path / "records").iterdir()
+    env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    words = [sys.executable, "-m", "qualify", "show", record]
+    done = run(words, env=env, timeout=120)
+    assert done.ok and "h\\xf4tel" in done.stdout, done.stderr
+    done = run([*words, "--json"], env=env, timeout=120)
+    assert done.ok and json.loads(done.stdout) == json.loads(record.read_bytes()), done.stderr
+
+
 def test_an_input_error_has_its_status_and_no_traceback(tmp_path: Path) -> None:
     done = qualify("show", tmp_path / "none.json")
     assert done.status == 11
