@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -19,13 +20,16 @@ from types import TracebackType
 import msgspec
 
 from qualify import errors, evidence, gate, process
-from qualify.errors import QualifyError, host_errors
+from qualify.errors import HostError, QualifyError, host_errors
 from qualify.evidence import Record
 from qualify.gate import Inputs
 from qualify.stopping import Stopped, stopping
 
 AT_ONCE = min(2, os.cpu_count() or 1)
 """A gate of installs keeps a little more than one core busy, and a room may take 2 GB."""
+AGAIN_SECONDS = 1
+BY_OTHERS = {-signal.SIGKILL, *(128 + n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))}
+"""What a gate's process ends with that somebody killed, such as a kernel without memory."""
 _WORKER = [
     sys.executable,
     "-c",
@@ -88,6 +92,13 @@ class Workers:
                 self._running.remove(child)
         if child.returncode == 0:
             return evidence.decode(written)
+        if child.returncode in BY_OTHERS:
+            raise HostError(
+                f"gate {inputs.gate.number} in {inputs.room.facts.name}: its process was killed",
+                expected="its record",
+                got=f"status {child.returncode}",
+                mend="Run again; where memory was short, with --at-once 1",
+            )
         try:
             told = msgspec.json.decode(written, type=_Told)
         except msgspec.DecodeError:
@@ -118,10 +129,15 @@ class Workers:
             self._pool.shutdown()
 
     def _stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            for child in self._running:
-                child.terminate()
+        """Tell each that runs, and again until it has ended: one that was just being started takes
+        over that the signal is ignored here by now, until it has a handler of its own."""
+        going = True
+        while going:
+            with self._lock:
+                self._stopped = True
+                for child in self._running:
+                    child.terminate()
+            going = bool(wait(self._going, timeout=AGAIN_SECONDS).not_done)
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import sys
 import threading
 import time
@@ -100,20 +102,37 @@ def test_a_room_that_cannot_be_opened_is_a_record(given: Inputs, tmp_path: Path)
 
 
 SLEEPER = "import sys; sys.stdin.read(); import time; time.sleep(600)"
+DIES = "import sys; print('why', file=sys.stderr); sys.exit(3)"
+DEAF = (
+    "import signal, sys, time\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "time.sleep(2)\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+    "sys.stdin.read(), time.sleep(60)"
+)
 KILLER = "import os; os.kill(os.getpid(), 9)"
 
 
-def test_a_stop_ends_all_of_them(given: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_WORKER", [sys.executable, "-c", SLEEPER])
+@pytest.mark.parametrize("worker", [SLEEPER, DEAF])
+def test_a_stop_ends_all_of_them(
+    worker: str, given: Inputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_WORKER", [sys.executable, "-c", worker])
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt), Workers(2) as crew:
         for _ in range(2):
             crew.submit(lambda: crew.run(given) and None)
-        while len(children()) < 2:
+        while len([pid for pid in children() if worker is SLEEPER or is_deaf(pid)]) < 2:
             time.sleep(0.01)
         raise KeyboardInterrupt
     assert time.monotonic() - start < 30
     assert children() == []
+
+
+def is_deaf(pid: int) -> bool:
+    """Whether it ignores SIGTERM, by proc(5)."""
+    (line,) = re.findall(r"SigIgn:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(line, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def children() -> list[int]:
@@ -123,8 +142,19 @@ def children() -> list[int]:
 
 
 def test_a_process_that_dies_is_told(given: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_WORKER", [sys.executable, "-c", DIES])
+    with (
+        pytest.raises(RuntimeError, match="its process ended with status 3: why"),
+        Workers(1) as crew,
+    ):
+        crew.submit(lambda: crew.run(given) and None)
+
+
+def test_a_process_that_somebody_killed_is_no_fault_of_ours(
+    given: Inputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(workers, "_WORKER", [sys.executable, "-c", KILLER])
-    with pytest.raises(RuntimeError, match="its process ended with status -9"), Workers(1) as crew:
+    with pytest.raises(HostError, match=r"was killed: .* status -9"), Workers(1) as crew:
         crew.submit(lambda: crew.run(given) and None)
 
 
