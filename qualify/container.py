@@ -365,8 +365,9 @@ def remove(client: docker.DockerClient, name: str, *, wait: float = 0) -> None:
 
 
 def remove_image(client: docker.DockerClient, name: str) -> None:
-    """Remove an image; one that is not there, or that another run removes, is fine."""
-    with contextlib.suppress(APIError):
+    """Remove an image; one that is not there, or that another run removes, is fine. A busy engine
+    that does not answer in time removes it all the same, or the next sweep does."""
+    with contextlib.suppress(APIError, requests.Timeout):
         client.api.remove_image(name, force=True)
 
 

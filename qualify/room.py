@@ -35,6 +35,8 @@ from qualify.sandbox import Plan, Sandbox
 
 WORK = "/home/room"
 PYTHON = "/opt/venv/bin/python"
+PROOF_SECONDS = 600
+"""For a question that takes a second, on a machine that is not busy."""
 ENVIRONMENT = {
     "PATH": "/opt/venv/bin:/usr/local/bin:/usr/bin:/bin",
     "HOME": WORK,
@@ -243,7 +245,7 @@ class Room:
             )
 
     def _prove(self, what: str, declared: list[str], argv: Sequence[str], *, mend: str) -> None:
-        done = self.run(argv, timeout=60)
+        done = self._asked(what, argv)
         if done.stdout.splitlines() != declared:
             raise RoomError(
                 f"room {self.facts.name} is not {what} that it is declared to be",
@@ -255,7 +257,7 @@ class Room:
     def _prove_bare(self) -> None:
         """Raise RoomError if the image has other packages than it declares with what those need, or
         files that no package and no layer of ours brought."""
-        asked = self.run(bare.PACKAGES, timeout=60)
+        asked = self._asked("the packages", bare.PACKAGES)
         if not asked.ok:
             self._refuse_image("dpkg's list of packages", asked.stderr.strip()[-300:])
         missing, more = bare.compare(asked.stdout, self.spec.packages)
@@ -263,10 +265,23 @@ class Room:
             self._refuse_image("the packages that it declares", f"none of {', '.join(missing)}")
         if more:
             self._refuse_image("what it declares, and what that needs", ", ".join(more[:5]))
-        found = self.run(["sh", "-c", bare.FILES.format(work=WORK)], timeout=60, user="root")
+        words = ["sh", "-c", bare.FILES.format(work=WORK)]
+        found = self._asked("the files", words, user="root")
         if not found.ok or found.stdout.strip():
             said = ", ".join(found.stdout.split()[:5]) or found.stderr.strip()[-300:]
             self._refuse_image("nothing beside its packages", said)
+
+    def _asked(self, what: str, argv: Sequence[str], user: str = "room") -> Completed:
+        """What a room says of itself. One that is only slow is not told to be another."""
+        done = self.run(argv, timeout=PROOF_SECONDS, user=user)
+        if done.timed_out:
+            raise RoomError(
+                f"room {self.facts.name} did not say {what} that it has",
+                expected=f"an answer within {PROOF_SECONDS} s",
+                got="none",
+                mend="Run again when this machine is less busy",
+            )
+        return done
 
     def _refuse_image(self, expected: str, got: str) -> None:
         raise RoomError(
@@ -279,7 +294,10 @@ class Room:
     def _prove_clean(self) -> None:
         """Raise RoomError if a hidden folder can be seen, or a part of it, under its own path or
         another."""
-        mounts = self.run(["cat", "/proc/self/mountinfo"], timeout=60).stdout
+        asked = self._asked("the mounts", ["cat", "/proc/self/mountinfo"])
+        if not asked.ok:
+            raise RoomError(f"room {self.facts.name} has no mount table: {asked.stderr.strip()}")
+        mounts = asked.stdout
         for folder in filter(Path.is_dir, self.spec.hidden):
             device, inner = host_location(folder)
             # A sandbox has its interpreter from the cache, which may lie in the checkout.

@@ -10,7 +10,7 @@ import pytest
 import requests
 from docker.errors import APIError, NotFound
 
-from qualify.container import Apart, isolation, remove
+from qualify.container import Apart, isolation, remove, remove_image
 from qualify.images import PLAIN, Setting
 
 
@@ -46,6 +46,18 @@ def test_a_busy_engine_is_asked_again_until_the_container_is_gone() -> None:
 
     remove(cast(docker.DockerClient, Client()), "a")
     assert not answers
+
+
+@pytest.mark.parametrize("answer", [requests.ReadTimeout("read timeout=60"), APIError("in use")])
+def test_an_image_that_is_not_removed_now_loses_no_record(answer: Exception) -> None:
+    class Api:
+        def remove_image(self, name: str, **options: bool) -> None:
+            raise answer
+
+    class Client:
+        api = Api()
+
+    remove_image(cast(docker.DockerClient, Client()), "a")
 
 
 def test_what_the_engine_refuses_is_told() -> None:
