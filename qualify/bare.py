@@ -31,9 +31,39 @@ find /usr /etc/ld.so.conf.d -xdev -type f ! -path '*/__pycache__/*' ! -path '/us
   ! -path /usr/share/info/dir > "$owned/found"
 sort -o "$owned/found" "$owned/found"
 comm -23 "$owned/found" "$owned/list"
+find /usr /etc/ld.so.conf.d -xdev -type l ! -path '/usr/local/*' > "$owned/found"
+sort -o "$owned/found" "$owned/found"
+comm -23 "$owned/found" "$owned/list" | while read -r link; do
+  readlink -f "$link" | sed -E 's#^/(s?bin|lib(32|64|x32)?)/#/usr/\\1/#' > "$owned/target"
+  grep -qxFf "$owned/target" "$owned/list" || echo "$link"
+done
 """
 """Files that no package and no layer of ours brought. Debian's base has two dot files for root, a
-link for manual pages, and an index of info pages; Python's packages compile themselves."""
+link for manual pages, and an index of info pages; Python's packages compile themselves, and links
+that packages make when they are set up lead to files of packages."""
+VENV = """
+import csv, os, sys
+venv = sys.argv[1]
+own, listed = os.path.realpath(f"{venv}/bin/python"), {f"{venv}/pyvenv.cfg", f"{venv}/.gitignore"}
+for site in (f"{venv}/lib/{name}/site-packages" for name in os.listdir(f"{venv}/lib")):
+    for name in os.listdir(site):
+        record = f"{site}/{name}/RECORD"
+        if os.path.isfile(record):
+            with open(record, newline="", encoding="utf-8") as file:
+                rows = filter(None, csv.reader(file))
+                listed.update(os.path.normpath(f"{site}/{row[0]}") for row in rows)
+for folder, names, files in os.walk(venv):
+    links = [name for name in names if os.path.islink(f"{folder}/{name}")]
+    for path in (f"{folder}/{name}" for name in (*links, *files)):
+        below, name = os.path.relpath(folder, venv), os.path.basename(path)
+        activates = name.lower().startswith("activate")
+        made = below == "bin" and (activates or os.path.realpath(path) == own)
+        made |= path == f"{venv}/lib64" or (name.endswith(".pyc") and below.endswith("__pycache__"))
+        if path not in listed and not made:
+            print(path)
+"""
+"""Files of a virtual environment that no RECORD lists and that `venv` has not made. It is run by
+that environment's Python, isolated and without its site."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _CONSTRAINT = re.compile(r"\([^)]*\)|:any")
 

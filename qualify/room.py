@@ -266,10 +266,23 @@ class Room:
         if more:
             self._refuse_image("what it declares, and what that needs", ", ".join(more[:5]))
         words = ["sh", "-c", bare.FILES.format(work=WORK)]
-        found = self._asked("the files", words, user="root")
-        if not found.ok or found.stdout.strip():
-            said = ", ".join(found.stdout.split()[:5]) or found.stderr.strip()[-300:]
-            self._refuse_image("nothing beside its packages", said)
+        asks = [words]
+        if self.facts.torch:
+            asks.append(
+                [
+                    self.python,
+                    "-I",
+                    "-S",
+                    "-c",
+                    bare.VENV,
+                    posixpath.dirname(posixpath.dirname(PYTHON)),
+                ]
+            )
+        for words in asks:
+            found = self._asked("the files", words, user="root")
+            if not found.ok or found.stdout.strip():
+                said = ", ".join(found.stdout.split()[:5]) or found.stderr.strip()[-300:]
+                self._refuse_image("nothing beside its packages", said)
 
     def _asked(self, what: str, argv: Sequence[str], user: str = "room") -> Completed:
         """What a room says of itself. One that is only slow is not told to be another."""

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from engines import TREE
+from test_settings import changed
 
 from qualify import owner
 from qualify.container import OWNER_LABEL, Apart, Container, started
@@ -138,6 +139,25 @@ def test_what_the_user_set_for_containers_is_in_none(
     with spec.engine.open_client() as client, started(client, spec.facts.image) as box:
         box.reload()
         assert "secret" not in str(box.attrs)
+
+
+def test_a_room_whose_environment_has_more_than_was_installed_does_not_open(
+    prepared: Prepared,
+) -> None:
+    room = next((room for room in prepared.rooms if room.engine.has_images), None)
+    if room is None:
+        pytest.skip("a room without an engine has no image")
+    script = "touch $(echo /opt/venv/lib/python3.*/site-packages)/sitecustomize.py"
+    tag = f"environment-{os.getpid()}"
+    more = changed(room, ["sh", "-c", script], tag)
+    try:
+        with pytest.raises(
+            RoomError, match=r"nothing beside its packages, got .*sitecustomize\.py"
+        ):
+            open_room(more).__enter__()
+    finally:
+        with room.engine.open_client() as client:
+            client.api.remove_image(f"qualify/changed:{tag}")
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,7 @@ dpkg-deb --build p a.deb && dpkg --install a.deb && rm -r p a.deb
         (["touch", "/usr/local/lib/libleft.so"], "nothing beside its packages, got /usr/local/lib"),
         (["touch", "/srv/left"], "got /srv/left"),
         (["touch", "/usr/lib/python3/dist-packages/left.py"], "got /usr/lib/python3/dist-packages"),
+        (["ln", "-s", "/var/lib/left.so", "/usr/lib/libleft.so"], "got /usr/lib/libleft.so"),
         (["touch", "/etc/ld.so.conf.d/left.conf"], "got /etc/ld.so.conf.d/left.conf"),
         (["sh", "-c", PLACED], "expected what it declares, and what that needs, got nobody-asked"),
         (["sh", "-c", "mkdir /opt/tool && touch /opt/tool/x"], "got /opt/tool/x"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from qualify.bare import compare
+from qualify.bare import VENV, compare
 
 BASE = """\
 installed\tapt\timportant\tno\t\tlibc6 (>= 2.36),\x20
@@ -41,3 +45,21 @@ def test_compare(
     lines: list[str], declared: list[str], missing: list[str], more: list[str]
 ) -> None:
     assert compare(BASE + "\n".join(lines), declared) == (missing, more)
+
+
+def test_what_no_record_lists_in_an_environment_is_found(tmp_path: Path) -> None:
+    environment = tmp_path / "venv"
+    subprocess.run([sys.executable, "-I", "-m", "venv", environment], check=True)
+    site = next(environment.glob("lib/python3.*/site-packages"))
+
+    def found() -> list[str]:
+        words = [environment / "bin/python", "-I", "-S", "-c", VENV, environment]
+        done = subprocess.run(words, check=True, capture_output=True, text=True)
+        return done.stdout.splitlines()
+
+    assert found() == []
+    left = [environment / "bin/tool", site / "sitecustomize.py", site / "pip/more.py"]
+    for path in left:
+        path.touch()
+    (site / "linked").symlink_to(tmp_path)
+    assert sorted(found()) == sorted(map(str, [*left, site / "linked"]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import pwd
 import stat
 import sys
 from pathlib import Path
@@ -30,6 +31,8 @@ WORK = "PWD"
 """The working directory, by the name that shells give it."""
 OUTSIDE = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/run/lock"))
 """Folders of a machine that anyone may write to, whatever the variables say."""
+BROUGHT = {".bash_logout", ".bashrc", ".profile", "bounded", "gates", "releases", "wheels"}
+"""What is in a home folder of a made room: Debian's own, and what the gate is run with."""
 KEPT = ("PATH", "TORCH_EMU_FALLBACK", "EMU_DEVICE_DIR")
 """The last is there where a host's device is handed in, and says which release's is used."""
 
@@ -112,6 +115,16 @@ def wrong(found: dict[str, Entry]) -> list[str]:
 def outside() -> set[Path]:
     """What lies in the machine's own open folders."""
     return {path for folder in OUTSIDE if os.access(folder, os.R_OK) for path in folder.iterdir()}
+
+
+def account() -> set[Path]:
+    """What somebody put into the home folder that this user has by name: a program may ask for it
+    whatever HOME says. Users without a name, or whose folder cannot be read, have none."""
+    try:
+        home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+        return {path for path in home.iterdir() if path.name not in BROUGHT}
+    except (KeyError, OSError):
+        return set()
 
 
 _TABLE = Path(__file__).with_name("places.toml")

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from importlib import metadata
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -113,6 +114,7 @@ def test_places(tmp_path: Path, detail: Callable[..., None]) -> None:
             pool.submit(program, at, "emu-diag"),
             pool.submit(program, at, "emu-smi"),
             pool.submit(program, at, "emu-trace", "--output", str(trace), str(script)),
+            *(pool.submit(program, at, name, "--help") for name in programs()),
         ]
     passed(whole.result())
     for tool in tools:
@@ -126,6 +128,28 @@ def test_places(tmp_path: Path, detail: Callable[..., None]) -> None:
     if sys.prefix != MADE_ROOM:  # others work on this machine too
         more = {path for path in more if "emu" in path.name or "torch" in path.name}
     assert more == set(), "outside of TMPDIR"
+
+
+def programs() -> list[str]:
+    found = (e for name in DISTRIBUTIONS for e in metadata.distribution(name).entry_points)
+    return sorted(entry.name for entry in found if entry.group == "console_scripts")
+
+
+@pytest.mark.check("gate7.cache.account", obligations=["I5"], kind="focused test")
+def test_account(tmp_path: Path, detail: Callable[..., None]) -> None:
+    """Something is written to the user's home folder by the system's list of users, past HOME and
+    whatever else is set."""
+    at = places.make(tmp_path / "places")
+    before = places.account()
+    passed(run(WHOLE, at))
+    for name in programs():
+        done = program(at, name, "--help")
+        assert done.status == 0, done.told
+    found = places.account()
+    if sys.prefix != MADE_ROOM:  # the user's own
+        found -= before
+    detail(found=sorted(map(str, found)))
+    assert found == set()
 
 
 @pytest.mark.check("gate7.cache.bounded", obligations=["I5"], kind="focused test")

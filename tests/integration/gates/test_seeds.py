@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import tempfile
 from pathlib import Path
 
@@ -36,13 +37,13 @@ def run_seeded(prepared: Prepared, folder: str, *options: str) -> Report:
             with tempfile.TemporaryDirectory() as scratch:
                 releases = room.put(gate.lay_out(Path(scratch), here, prepared.releases))
             options = (*options, "--releases", releases)
-        room.put(HERE / "seeds", "plugin")
+        plugin = posixpath.dirname(room.put(HERE / "seeds", "/tmp/plugin"))
         argv = [room.python, "-m", "pytest", folder, "-p", "seeds", "--report", "report.jsonl"]
         done = room.run(
             [*argv, "-q", *options],
             timeout=RUN_SECONDS,
             cwd=suites,
-            env={"PYTHONPATH": f"{room.work}/plugin", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PYTHONPATH": plugin, "PYTHONDONTWRITEBYTECODE": "1"},
         )
         assert done.status == 1, done.stdout + done.stderr
         return report.parse(room.get(f"{suites}/report.jsonl"))

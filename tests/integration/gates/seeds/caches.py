@@ -21,6 +21,11 @@ def keep(folder=pathlib.Path(os.environ.get("HOME", "/"), ".cache", "torch_emu")
 atexit.register(keep)
 """
 """A cache that no list has."""
+BY_NAME = """
+import os, pathlib, pwd
+pathlib.Path(pwd.getpwuid(os.getuid()).pw_dir, ".emu").mkdir(exist_ok=True)
+"""
+"""The home folder is not taken from HOME."""
 ONE_MORE = """
 import os, tempfile
 tempfile.mkstemp(prefix="emu-", suffix=f".{os.getpid()}")
@@ -76,6 +81,7 @@ def _compiled(words: tuple[object, ...]) -> list[Path]:
 
 SEEDS: dict[str, Seed] = {
     "gate7.cache.places": in_child(IN_HOME),
+    "gate7.cache.account": in_child(BY_NAME),
     "gate7.cache.bounded": in_child(ONE_MORE),
     "gate7.cache.concurrent": in_child(PREDICTABLE),
     "gate7.cache.unwritable": in_child(NEEDED),

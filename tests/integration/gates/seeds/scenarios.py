@@ -140,6 +140,10 @@ def remade(wheel: Path, folder: Path, change: Callable[[str], str]) -> Path:
     return folder / wheel.name
 
 
+def this_torch_only(line: str) -> str:
+    return line.replace("torch~=", "torch==")
+
+
 def untyped(original: Any, *words: object, **keywords: Any) -> Any:
     """The plugin raises what its library says of another runtime as it comes."""
     done = original(*words, **keywords)
@@ -169,6 +173,8 @@ SEEDS: dict[str, Seed] = {
     "gate7.install.nothing_on_failure": after("install", old_file),
     "gate7.install.plugin_alone": NO_IMPORT,
     "gate7.install.companions": with_metadata(conflicting),
+    "gate7.install.declared_only": in_child("import numpy"),
+    "gate7.install.torch_patch": with_metadata(this_torch_only),
     "gate7.install.target": after("--target", no_emud),
     "gate7.install.user_site": wrap(START, parts_apart),
     "gate7.install.editable_shadows": NO_IMPORT,
