@@ -10,7 +10,7 @@ over them, and the next append counts them. Half a line counts for nothing and i
 What this can't see: an index and its head put back *together* to an earlier state. Whoever
 publishes keeps the head's digest elsewhere (a verdict names it).
 
-`append` may be called by several processes at once.
+`append` may be called by several processes at once, and `read` meanwhile.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ refuses its bytes."""
 
 LINES = "index.jsonl"
 HEAD = "index.head.json"
+LOCK = ".lock"
 PRIVATE = "keys/index.pem"
 PUBLIC = "keys/index.pub"
 
@@ -142,7 +143,16 @@ def _follow(lines: list[bytes]) -> tuple[list[Entry], str]:
 
 
 def read(folder: Path) -> Index:
-    """The facts of the index in an evidence folder; a folder without one is an empty index."""
+    """The facts of the index in an evidence folder; a folder without one is an empty index.
+
+    Between two appends, and not in the midst of one: a line that the head does not count yet is
+    none that an interrupted append left.
+    """
+    with _between_appends(folder):
+        return _read(folder)
+
+
+def _read(folder: Path) -> Index:
     lines, head, public = (_bytes(folder / name) for name in (LINES, HEAD, PUBLIC))
     if lines is None and head is not None:
         return Index(problems=("the index has a head and no lines",))
@@ -201,7 +211,7 @@ def append(
 
 def _whole(folder: Path, signer: CryptoSigner) -> Index:
     """The index, if there is nothing wrong with it and `signer` may go on with it."""
-    index = read(folder)
+    index = _read(folder)
     problem = index.problems[0] if index.problems else ""
     if index.key_id not in ("", signer.public_key.keyid):
         problem = f"it was signed with another key than {folder / PRIVATE}"
@@ -267,8 +277,21 @@ def _signer(folder: Path) -> CryptoSigner:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    with (folder / ".lock").open("a") as file:
+    with (folder / LOCK).open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _between_appends(folder: Path) -> Iterator[None]:
+    """Evidence that was copied has no lock, and nobody appends to it."""
+    try:
+        file = (folder / LOCK).open("rb")
+    except OSError:
+        yield
+        return
+    with file:
+        fcntl.flock(file, fcntl.LOCK_SH)
         yield
 
 

@@ -237,6 +237,23 @@ def test_two_processes_append(tmp_path: Path) -> None:
     assert [entry.sequence for entry in found.entries] == list(range(1, 21))
 
 
+def test_what_is_read_while_another_appends_is_whole(tmp_path: Path) -> None:
+    add(tmp_path)
+    writer = multiprocessing.get_context("spawn").Process(target=_add_ten, args=(tmp_path,))
+    writer.start()
+    read = 0
+    while writer.exitcode is None:
+        found = index.read(tmp_path)
+        assert (found.pending, found.problems) == ((), ())
+        read += 1
+    assert read > 10 and len(index.read(tmp_path).entries) == 11
+
+
+def test_an_index_without_a_lock_is_read(folder: Path) -> None:
+    (folder / index.LOCK).unlink()
+    assert len(index.read(folder).entries) == 3
+
+
 def test_a_good_index_and_a_new_one_can_be_gone_on_with(folder: Path, tmp_path: Path) -> None:
     before = index.read(folder)
     index.require(folder)
