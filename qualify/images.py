@@ -96,10 +96,10 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def named(declaration: Declaration, room: str) -> tuple[RoomImage, Setting]:
     """Image and setting of a room called "IMAGE" or "IMAGE+SETTING". Raises InputError."""
-    image_name, _, setting_name = room.partition("+")
+    image_name, plus, setting_name = room.partition("+")
     images = {image.name: image for image in declaration.room}
     settings = {each.name: each for each in declaration.setting}
-    if image_name not in images or setting_name not in ("", *settings):
+    if image_name not in images or (plus and setting_name not in settings):
         raise InputError(
             f"unknown room {room!r}",
             expected=f"one of {', '.join(images)}, with or without +{', +'.join(settings)}",

@@ -138,7 +138,7 @@ def test_a_room_is_named_by_image_and_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["debian9", "debian12+tired", "+root", "debian12+root+network", ""]
+    "name", ["debian9", "debian12+tired", "debian12+", "+root", "debian12+root+network", ""]
 )
 def test_a_room_that_is_not_declared_is_told_beside_those_that_are(name: str) -> None:
     with pytest.raises(InputError, match="unknown room") as caught:
