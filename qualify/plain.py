@@ -8,6 +8,7 @@ has 107 bytes (unix(7)), and a cache may lie deep.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import tempfile
@@ -56,7 +57,18 @@ class Plain:
         """Make the virtual environment and install the closure, offline."""
         self._open = True
         Path(self.work).mkdir()
-        pip = [self.python, "-I", "-m", "pip", "install", "--no-index", "--quiet"]
+        # It has no HOME, and pip would find its user's configuration by the system's list of users.
+        pip = [
+            "/usr/bin/env",
+            f"PIP_CONFIG_FILE={os.devnull}",
+            self.python,
+            "-I",
+            "-m",
+            "pip",
+            "install",
+            "--no-index",
+            "--quiet",
+        ]
         pip += ["--find-links", str(self._wheelhouse)]
         pip += ["--requirement", str(self._wheelhouse / "requirements.txt")]
         for words in (

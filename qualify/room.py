@@ -186,7 +186,9 @@ class Room:
         words = [self.python, "-I", "-m", "pip", "install", "--no-index", "--only-binary=:all:"]
         words += ["--disable-pip-version-check", "--no-cache-dir", "--root-user-action=ignore"]
         names = [posixpath.join(folder, wheel.name) for wheel in wheels]
-        return self.run([*words, *names], timeout=timeout, user="root")
+        # A plain room has this machine's /etc.
+        env = {"PIP_CONFIG_FILE": os.devnull}
+        return self.run([*words, *names], timeout=timeout, user="root", env=env)
 
     def seal(self) -> None:
         """What a read-only room becomes once all is installed: its work folder is empty then."""

@@ -12,6 +12,7 @@ import pytest
 
 from qualify.errors import RoomError
 from qualify.plain import Plain, sweep
+from qualify.process import Completed, run
 from qualify.wheelhouse import REQUIREMENTS, pin
 
 
@@ -52,6 +53,32 @@ def test_it_inherits_nothing_and_leaves_nothing(
         room.close()
     assert room.died() and not list((tmp_path / "rooms").iterdir())
     assert not Path(room.temporary).exists()
+
+
+def test_pip_has_nobodys_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that says `user = true`, or names a target, would install elsewhere."""
+    ask = ["-m", "pip", "config", "list"]
+    monkeypatch.setattr("qualify.plain.Plain.execute", asked := Asked())
+    room = Plain(Path(sys.executable), wheelhouse(tmp_path), tmp_path / "rooms")
+    try:
+        room.start()
+    finally:
+        room.close()
+    (words,) = (words for words in asked.words if "pip" in words)
+    before = words[: words.index("-I")]
+    said = run([*before[:-1], sys.executable, *ask], env={"PATH": "/usr/bin:/bin"}).stdout
+    assert [line for line in said.splitlines() if not line.startswith(":env:")] == []
+
+
+class Asked:
+    """Commands that are kept and not run."""
+
+    def __init__(self) -> None:
+        self.words: list[list[str]] = []
+
+    def __call__(self, argv: list[str], **keywords: object) -> Completed:
+        self.words.append(argv)
+        return Completed(argv=tuple(argv), status=0, stdout="", stderr="", seconds=0)
 
 
 def test_bytes_that_the_closure_does_not_name_are_not_installed(tmp_path: Path) -> None:
