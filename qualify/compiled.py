@@ -1,13 +1,15 @@
 """A Python that is compiled for a room, as its user would whose system is too old to have it.
 
 Of a source package only what its distribution took from upstream is used. mmdebstrap's apt
-downloads and verifies it, as it does a base system's packages; compiled it is in a container
-without network, of the room's own system, to run where `layers.interpreter_image` puts it.
+downloads and verifies it, as it does a base system's packages. It is compiled in a container
+without network, of the room's own system, for the folder where `layers.interpreter_image`
+puts it.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -82,7 +84,7 @@ def _fetch(stages: Stages, compiled: Compiled, folder: Path) -> None:
                 "--variant=extract",
                 "--format=null",
                 f"--extract-hook={_FETCH}{compiled.source}",
-                f"--extract-hook=copy-out /{_SOURCE} {folder}",
+                f"--extract-hook=copy-out /{_SOURCE} {shlex.quote(str(folder))}",
                 compiled.suite,
                 os.devnull,
             ],

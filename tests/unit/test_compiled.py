@@ -128,7 +128,7 @@ def test_it_is_made_again_where_what_it_is_made_of_changed(
 @pytest.mark.parametrize(
     "then",
     [
-        "echo E: no such package >&2; exit 1",
+        f"{GOOD}; echo E: no such package >&2; exit 1",
         "echo E: no such package >&2",
         f"{GOOD}; touch $folder/source/b.orig.tar.gz; echo E: no such package >&2",
     ],
