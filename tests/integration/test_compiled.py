@@ -1,4 +1,4 @@
-"""Debian 11, and the Python that is compiled for it: whole, and near the floor of the wheels' tag.
+"""Debian 11, and the Python that is compiled for it: whole, and near the floor of the wheels' tags.
 
 What no newer room sees is a library that needs a newer C library than the tag of its wheel says.
 """
