@@ -63,6 +63,7 @@ def compile_python(stages: Stages, engine: Engine, image: RoomImage, compiled: C
         "source": source.sha256,
         "python": compiled.python,
         "system": msgspec.json.encode(system).decode(),
+        "proof": PROOF,
         "code": code_of("compiled", "layers"),
     }
 

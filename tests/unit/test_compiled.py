@@ -122,7 +122,9 @@ def test_it_is_made_again_where_what_it_is_made_of_changed(
     bootstrap(tmp_path, monkeypatch, GOOD.replace("echo it", "echo another"))
     elsewhere = msgspec.structs.replace(each, suite="trixie")
     keys.add(compiled.compile_python(stages, DOCKER, image, elsewhere).key)
-    assert len(keys) == 4 == len(built)
+    monkeypatch.setattr(compiled, "PROOF", "import dbm.gnu")
+    keys.add(compiled.compile_python(stages, DOCKER, image, each).key)
+    assert len(keys) == 5 == len(built)
 
 
 @pytest.mark.parametrize(
