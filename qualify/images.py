@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from qualify import matrix
 from qualify.errors import InputError
-from qualify.matrix import PythonMinor, no_doubles, whole
+from qualify.matrix import PythonMinor, no_doubles, whole, wrong
 
 Name = Annotated[str, whole("[a-z0-9]+(?:[._-][a-z0-9]+)*")]
 """A part of an image's tag, by the engines' rule, which suites follow too."""
@@ -58,6 +58,20 @@ class RoomImage(Image, frozen=True, kw_only=True, forbid_unknown_fields=True):
     glibc: Annotated[str, whole(r"[0-9]+\.[0-9]+")]
 
 
+class Compiled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A Python that is compiled in a room's own system, as its user would who has no other.
+
+    It is made of what `source`, a source package of `suite`, has from upstream; `packages` are
+    what that takes beside those of the room.
+    """
+
+    room: Name
+    python: PythonMinor
+    suite: Name
+    source: Package
+    packages: Annotated[tuple[Package, ...], msgspec.Meta(min_length=1)]
+
+
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a room differs from the plain one, in which commands run as uid 1000 without network.
 
@@ -83,6 +97,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     build: Image
     room: Annotated[tuple[RoomImage, ...], msgspec.Meta(min_length=2)]
     setting: tuple[Setting, ...] = ()
+    compiled: tuple[Compiled, ...] = ()
 
     def __post_init__(self) -> None:
         no_doubles("room[{}].name", (image.name for image in self.room))
@@ -92,6 +107,19 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             no_doubles(f"{key}.packages[{{}}]", image.packages)
             tools = (canonicalize_name(tool.partition("==")[0]) for tool in image.tools)
             no_doubles(f"{key}.tools[{{}}]", tools)
+        self._judge_compiled()
+
+    def _judge_compiled(self) -> None:
+        no_doubles("compiled[{}]", (f"{each.python} in {each.room}" for each in self.compiled))
+        own = {image.name: image.python for image in self.room}
+        for number, each in enumerate(self.compiled):
+            key = f"compiled[{number}]"
+            no_doubles(f"{key}.packages[{{}}]", each.packages)
+            if each.room not in own:
+                raise wrong(f"{key}.room", f"one of {', '.join(own)}", each.room)
+            if each.python == own[each.room]:
+                expected = f"one that {each.room} has not of its own"
+                raise wrong(f"{key}.python", expected, each.python)
 
 
 def named(declaration: Declaration, room: str) -> tuple[RoomImage, Setting]:

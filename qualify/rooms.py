@@ -2,9 +2,9 @@
 
 With a container engine a room's image is three layers, each tagged with the digest of what
 made it, so that it is found again and never made twice: a base system from a distribution's
-packages, the interpreter asked for (where it is not the distribution's own), and torch with
-its closure in the virtual environment /opt/venv. Without one, the last is a folder that the
-sandbox lays over.
+packages, the interpreter asked for (where it is not the distribution's own, a copy of this
+machine's or one that is compiled for the room), and torch with its closure in the virtual
+environment /opt/venv. Without one, the last is a folder that the sandbox lays over.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from packaging.version import Version
 
 from qualify import container, host, layers, sandbox
 from qualify import plain as plain_walls
+from qualify.compiled import compile_python
 from qualify.container import Apart
 from qualify.engine import Engine, RoomKind
 from qualify.errors import HostError
-from qualify.images import PLAIN, Declaration, RoomImage, Setting
+from qualify.images import PLAIN, Compiled, Declaration, RoomImage, Setting
 from qualify.interpreter import Interpreter, Moved, Python, RoomsOwn, transplant
 from qualify.room import RoomFacts, RoomSpec
 from qualify.stage import Stages
@@ -33,7 +34,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """What the rooms of one Python are made of. `images` are two with an engine, else none;
     `able` are all that this Python runs in.
 
-    `moved` is the copy of the interpreter for rooms that have not this Python of their own.
+    `moved` is the copy of the interpreter for rooms that have not this Python of their own, nor
+    one `compiled` for them.
     """
 
     engine: Engine
@@ -41,6 +43,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[RoomImage, ...] = ()
     able: tuple[RoomImage, ...] = ()
     moved: Moved | None = None
+    compiled: tuple[Compiled, ...] = ()
 
 
 def choose_rooms(
@@ -50,14 +53,25 @@ def choose_rooms(
 
     The first is the OS that has this Python of its own, if one has. Takes seconds, and
     is asked before anything is built: HostError where it runs in fewer than `fewest`.
+    Rooms that only one compiled for them runs in are `able`, and none of the two.
     """
     match engine.kind, python:
         case ((RoomKind.DOCKER | RoomKind.PODMAN), _):
             moved = transplant(stages, python) if isinstance(python, Interpreter) else None
-            able = _that_run(declaration.room, python, moved)
-            if len(able) < fewest:
-                raise _too_few(declaration.room, able, python, moved, fewest)
-            return Choice(engine=engine, python=python, images=able[:2], able=able, moved=moved)
+            found = _that_run(declaration.room, python, moved)
+            if len(found) < fewest:
+                raise _too_few(declaration.room, found, python, moved, fewest)
+            compiled = tuple(c for c in declaration.compiled if c.python == python.minor)
+            named = {each.room for each in compiled}
+            more = (image for image in declaration.room if image.name in named)
+            return Choice(
+                engine=engine,
+                python=python,
+                images=found[:2],
+                able=(*found, *(image for image in more if image not in found)),
+                moved=moved,
+                compiled=compiled,
+            )
         case _, RoomsOwn():
             raise HostError(
                 f"there is no Python {python.minor} on this machine",
@@ -168,6 +182,14 @@ def room_of(
     return _container_room(stages, choice, image, closure, hidden, setting, apart)
 
 
+def _brought_along(stages: Stages, choice: Choice, image: RoomImage) -> Moved | None:
+    """What is put into a room of `image`: the Python compiled for it, if one is declared."""
+    for each in choice.compiled:
+        if each.room == image.name:
+            return compile_python(stages, choice.engine, image, each)
+    return choice.moved
+
+
 def _container_room(
     stages: Stages,
     choice: Choice,
@@ -178,7 +200,7 @@ def _container_room(
     devices: tuple[Apart, ...] = (),
 ) -> RoomSpec:
     minor = choice.python.minor
-    moved = None if image.python == minor else choice.moved
+    moved = None if image.python == minor else _brought_along(stages, choice, image)
     name = image.name
     if setting.packages:
         more = tuple(sorted({*image.packages, *setting.packages}))

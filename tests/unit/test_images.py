@@ -39,7 +39,7 @@ def test_a_bad_declaration_names_the_place(tmp_path: Path, old: str, new: str, s
         images.load(path)
 
 
-ROOM, BUILD = "[[room]]", "[build]"
+ROOM, BUILD, COMPILED = "[[room]]", "[build]", "[[compiled]]"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,30 @@ ROOM, BUILD = "[[room]]", "[build]"
             "build.upstream",
             "matching regex",
         ),
+        (
+            COMPILED,
+            '"debian11"',
+            '"debian10"',
+            "compiled[0].room",
+            "expected one of debian12, debian13, debian-forky, debian11, got debian10",
+        ),
+        (
+            COMPILED,
+            'python = "3.11"',
+            'python = "3.9"',
+            "compiled[0].python",
+            "expected one that debian11 has not of its own, got 3.9",
+        ),
+        (COMPILED, '"bookworm"', '"--help"', "compiled[0].suite", "matching regex"),
+        (COMPILED, '"python3.11"', '"python3.11; rm"', "compiled[0].source", "matching regex"),
+        (COMPILED, '"python3.11"', '"-o"', "compiled[0].source", "matching regex"),
+        (
+            COMPILED,
+            '"libbz2-dev"',
+            '"gcc"',
+            "compiled[0].packages[1]",
+            "expected each one once, got gcc, which is compiled[0].packages[0] too",
+        ),
     ],
 )
 def test_a_value_of_another_form_is_named_to_the_line(
@@ -112,6 +136,15 @@ def test_a_value_of_another_form_is_named_to_the_line(
     assert place and says in str(caught.value)
     field = key.split(".")[1].partition("[")[0]
     assert path.read_text().splitlines()[int(place[1]) - 1].startswith(f"{field} = ")
+
+
+def test_a_python_is_compiled_once_for_a_room(tmp_path: Path) -> None:
+    path = tmp_path / "images.toml"
+    head, mark, tail = OURS.read_text().partition(COMPILED)
+    table = tail.partition("\n[[")[0].partition("\n#")[0]
+    path.write_text(f"{head}{mark}{table}\n{mark}{tail}")
+    with pytest.raises(InputError, match=r"compiled\[1\].*each one once, got 3.11 in debian11"):
+        images.load(path)
 
 
 def test_an_image_of_a_registry_by_digest(tmp_path: Path) -> None:
