@@ -133,11 +133,10 @@ def run_in_image(
     for here, (_, mode) in volumes.items():
         if user is not None and mode == "rw":
             _open_to_all(here)
-    binds = {str(here): {"bind": there, "mode": mode} for here, (there, mode) in volumes.items()}
     who = f"{os.getuid()}:{os.getgid()}" if user is None else f"{user}:{user}"
     with (
         tools.engine.open_client(BUILD_SECONDS) as client,
-        layers.step(client, tools.image, volumes=binds, user=who, hostname=hostname) as box,
+        layers.step(client, tools.image, volumes=volumes, user=who, hostname=hostname) as box,
     ):
         run = client.api.exec_create(box.id, list(words), environment=dict(environment))["Id"]
         with log.open("wb", buffering=0) as file:

@@ -16,7 +16,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import docker
 import msgspec
 from docker.errors import DockerException, ImageNotFound
+from docker.types import Mount
 
 from qualify import owner, process
 from qualify.container import OWNER_LABEL, engine_errors, started, sweep
@@ -39,8 +40,9 @@ from qualify.wheelhouse import Closure
 REPOSITORY = "qualify"
 USED_LABEL = "qualify.layer"
 STEP_SECONDS = 1800
-KEPT_BYTES = 50 * 10**9
-"""All of the matrix: three Pythons with torch's CUDA build have 5.5 GB in each of two rooms."""
+KEPT_BYTES = 60 * 10**9
+"""All of the matrix takes 48: four Pythons with torch's CUDA build have 5.5 GB in each of their
+rooms, and the engine counts what images share with each of them."""
 NAMELESS_SECONDS = 3600
 """After which an image without a name gets none: the engine takes minutes to write a large one."""
 VENV = "/opt/venv"
@@ -160,7 +162,7 @@ def _torch_image(
     inputs = {"base": base.tag, "closure": closure.sha256, "code": code_of("layers")}
 
     def make(tag: str) -> None:
-        wheelhouse = {str(closure.folder): {"bind": "/wheelhouse", "mode": "ro"}}
+        wheelhouse = {closure.folder: ("/wheelhouse", "ro")}
         with step(client, base.tag, volumes=wheelhouse) as box:
             for words in install_words(python):
                 shell(box, words)
@@ -338,15 +340,23 @@ def step(
     client: docker.DockerClient,
     tag: str,
     *,
-    volumes: dict[str, dict[str, str]] | None = None,
+    volumes: Mapping[Path, tuple[str, str]] | None = None,
     network: str = "none",
     user: str = "0",
     hostname: str | None = None,
 ) -> Iterator[Any]:
-    """A container in which a layer or a wheel is made; removed whatever happens."""
+    """A container in which a layer or a wheel is made; removed whatever happens.
+
+    `volumes`: folder here to (folder there, "ro" or "rw"). They are mounts, since what an engine
+    calls volumes is kept in the image, and gives each container of it an empty one.
+    """
     sweep(client)
+    mounts = [
+        Mount(there, str(here), type="bind", read_only=mode == "ro")
+        for here, (there, mode) in (volumes or {}).items()
+    ]
     options = {"network_mode": network, "user": user, "hostname": hostname}
-    with started(client, tag, volumes=volumes or {}, **options) as box:
+    with started(client, tag, mounts=mounts, **options) as box:
         yield box
 
 

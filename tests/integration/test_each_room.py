@@ -128,6 +128,14 @@ def test_a_container_that_shows_the_tree_or_a_part_does_not_open(
         open_room(leaky).__enter__()
 
 
+def test_no_image_has_a_volume_of_its_own(spec: RoomSpec) -> None:
+    """It would be writable in a room that is read-only, and is left over where a room is lost."""
+    if not spec.engine.has_images:
+        pytest.skip("no image")
+    with spec.engine.open_client() as client:
+        assert not client.images.get(spec.facts.image).attrs["Config"].get("Volumes")
+
+
 def test_what_the_user_set_for_containers_is_in_none(
     spec: RoomSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
