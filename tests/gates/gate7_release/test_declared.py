@@ -19,6 +19,7 @@ from gate7_release.releases import Releases
 from gate7_release.trees import contents
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 EVERY_MODULE = """
 import importlib, pkgutil, sys
@@ -97,4 +98,5 @@ def test_patch(tmp_path: Path, releases: Releases, detail: Callable[..., None]) 
     assert done.status == 0, done.told
     works(environment)
     asked = environment.run("import torch; print(torch.__version__)")
-    assert asked.stdout == f"{newer}\n", asked.told
+    # Some builds have a local version ("+cu130") in what they say and none in their metadata.
+    assert Version(asked.stdout).base_version == Version(newer).base_version, asked.told
