@@ -92,6 +92,8 @@ class Workers:
                 self._running.remove(child)
         if child.returncode == 0:
             return evidence.decode(written)
+        if self._stopped:
+            raise CancelledError
         if child.returncode in BY_OTHERS:
             raise HostError(
                 f"gate {inputs.gate.number} in {inputs.room.facts.name}: its process was killed",

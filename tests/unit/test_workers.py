@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import msgspec
@@ -119,14 +120,24 @@ def test_a_stop_ends_all_of_them(
 ) -> None:
     monkeypatch.setattr(workers, "_WORKER", [sys.executable, "-c", worker])
     start, before = time.monotonic(), children()  # other tests may have some
+    told: list[type[BaseException]] = []
+
+    def work() -> None:
+        try:
+            crew.run(given)
+        except BaseException as error:
+            told.append(type(error))
+            raise
+
     with pytest.raises(KeyboardInterrupt), Workers(2) as crew:
         for _ in range(2):
-            crew.submit(lambda: crew.run(given) and None)
+            crew.submit(work)
         while len([pid for pid in children() - before if worker is SLEEPER or is_deaf(pid)]) < 2:
             time.sleep(0.01)
         raise KeyboardInterrupt
     assert time.monotonic() - start < 30
     assert children() <= before
+    assert told == [CancelledError] * 2, "somebody else's kill is told, and not ours"
 
 
 def is_deaf(pid: int) -> bool:
