@@ -26,7 +26,8 @@ from qualify.gate import Inputs
 from qualify.stopping import Stopped, stopping
 
 AT_ONCE = min(2, os.cpu_count() or 1)
-"""A gate of installs keeps a little more than one core busy, and a room may take 2 GB."""
+"""A gate of installs keeps about one core busy: two of them took 267 to 316 s beside each other on
+two cores, and one alone 256 to 278."""
 AGAIN_SECONDS = 1
 BY_OTHERS = {-signal.SIGKILL, *(128 + n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))}
 """What a gate's process ends with that somebody killed, such as a kernel without memory."""
