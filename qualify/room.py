@@ -247,7 +247,7 @@ class Room:
             )
 
     def _prove(self, what: str, declared: list[str], argv: Sequence[str], *, mend: str) -> None:
-        done = self._asked(what, argv)
+        done = self._asked(f"{what} that it has", argv)
         if done.stdout.splitlines() != declared:
             raise RoomError(
                 f"room {self.facts.name} is not {what} that it is declared to be",
@@ -259,7 +259,7 @@ class Room:
     def _prove_bare(self) -> None:
         """Raise RoomError if the image has other packages than it declares with what those need, or
         files that no package and no layer of ours brought."""
-        asked = self._asked("the packages", bare.PACKAGES)
+        asked = self._asked("the packages that it has", bare.PACKAGES)
         if not asked.ok:
             self._refuse_image("dpkg's list of packages", asked.stderr.strip()[-300:])
         missing, more = bare.compare(asked.stdout, self.spec.packages)
@@ -267,21 +267,12 @@ class Room:
             self._refuse_image("the packages that it declares", f"none of {', '.join(missing)}")
         if more:
             self._refuse_image("what it declares, and what that needs", ", ".join(more[:5]))
-        words = ["sh", "-c", bare.FILES.format(work=WORK)]
-        asks = [words]
+        asks = [["sh", "-c", bare.FILES.format(work=WORK)]]
         if self.facts.torch:
-            asks.append(
-                [
-                    self.python,
-                    "-I",
-                    "-S",
-                    "-c",
-                    bare.VENV,
-                    posixpath.dirname(posixpath.dirname(PYTHON)),
-                ]
-            )
+            venv = posixpath.dirname(posixpath.dirname(PYTHON))
+            asks.append([self.python, "-I", "-S", "-c", bare.VENV, venv])
         for words in asks:
-            found = self._asked("the files", words, user="root")
+            found = self._asked("the files that it has", words, user="root")
             if not found.ok or found.stdout.strip():
                 said = ", ".join(found.stdout.split()[:5]) or found.stderr.strip()[-300:]
                 self._refuse_image("nothing beside its packages", said)
@@ -291,7 +282,7 @@ class Room:
         done = self.run(argv, timeout=PROOF_SECONDS, user=user)
         if done.timed_out:
             raise RoomError(
-                f"room {self.facts.name} did not say {what} that it has",
+                f"room {self.facts.name} did not say {what}",
                 expected=f"an answer within {PROOF_SECONDS} s",
                 got="none",
                 mend="Run again when this machine is less busy",
@@ -309,7 +300,7 @@ class Room:
     def _prove_clean(self) -> None:
         """Raise RoomError if a hidden folder can be seen, or a part of it, under its own path or
         another."""
-        asked = self._asked("the mounts", ["cat", "/proc/self/mountinfo"])
+        asked = self._asked("the mounts that it has", ["cat", "/proc/self/mountinfo"])
         if not asked.ok:
             raise RoomError(f"room {self.facts.name} has no mount table: {asked.stderr.strip()}")
         mounts = asked.stdout
@@ -321,7 +312,9 @@ class Room:
             for place in sorted({str(folder), *views(mounts, device, inner)}):
                 # A probe that is really there outside: what the folder holds, not its name alone.
                 for probe in sorted(path.name for path in folder.iterdir())[:3]:
-                    seen = self.run(["test", "-e", posixpath.join(place, probe)], timeout=60)
+                    seen = self._asked(
+                        "what it can reach", ["test", "-e", posixpath.join(place, probe)]
+                    )
                     if seen.ok and (place != str(folder) or self._same(folder / probe)):
                         self._refuse_clean(folder, place)
 
@@ -334,7 +327,7 @@ class Room:
 
     def _same(self, path: Path) -> bool:
         """Whether `path` inside is the very file that it is outside, by device and inode."""
-        there = self.run(["stat", "-c", "%d:%i", str(path)], timeout=60).stdout.strip()
+        there = self._asked("what it can reach", ["stat", "-c", "%d:%i", str(path)]).stdout.strip()
         here = path.stat()
         return there == f"{here.st_dev}:{here.st_ino}"
 

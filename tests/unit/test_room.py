@@ -30,6 +30,9 @@ def test_an_archive_has_no_owner_no_umask_and_no_compiled_python(tmp_path: Path)
     assert {(m.uid, m.gid, m.uname, m.gname) for m in members} == {(0, 0, "", "")}
 
 
+MOUNTS = "33 30 254:0 / / rw - ext4 /dev/vda rw\n"
+
+
 class Silent:
     """Walls in which `program` does not answer, or fails, and all else is as it should be."""
 
@@ -51,10 +54,11 @@ class Silent:
 
     def execute(self, argv: Sequence[str], *, user: str, stdin: bytes, timeout: float) -> Completed:
         silent = self.program in argv
+        said = MOUNTS if "cat" in argv else "debian\n12\nglibc 2.36\n"
         return Completed(
             argv=tuple(argv),
             status=124 if silent else 0,
-            stdout="" if silent else "debian\n12\nglibc 2.36\n",
+            stdout="" if silent else said,
             stderr="",
             seconds=timeout,
             timed_out=silent and self.timed_out,
@@ -67,6 +71,7 @@ class Silent:
         ("sh", True, "did not say the system that it has: .* when this machine is less busy"),
         ("cat", True, "did not say the mounts that it has"),
         ("cat", False, "has no mount table"),
+        ("test", True, "did not say what it can reach"),
     ],
 )
 def test_a_room_that_does_not_answer_is_neither_clean_nor_another(
