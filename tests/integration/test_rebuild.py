@@ -15,11 +15,13 @@ import pytest
 import toy_packages
 from engines import engine_or_skip
 
-from qualify import build, cibuildwheel, repair
+from qualify import build, cibuildwheel, owner, repair
 from qualify.build import PACKAGES
+from qualify.container import OWNER_LABEL
 from qualify.engine import Engine
 from qualify.images import Declaration
 from qualify.interpreter import find
+from qualify.owner import Owner
 from qualify.rebuild import Rebuilt, rebuild_one
 from qualify.stage import Stages
 
@@ -73,9 +75,11 @@ def rebuilt(
     return found
 
 
-def docker_left(engine: Engine) -> list[str]:
+def docker_left(engine: Engine, whose: Owner) -> list[str]:
+    """The containers of one process: a test beside this one has its own."""
+    label = {"label": f"{OWNER_LABEL}={whose.text()}"}
     with engine.open_client() as client:
-        found = client.containers.list(all=True, filters={"name": "cibuildwheel-"})
+        found = client.containers.list(all=True, filters=label, ignore_removed=True)
         return [container.name for container in found]
 
 
@@ -95,7 +99,7 @@ def test_the_published_build_is_compared_too(
     )
     told = {Path(each.member).stem for each in found.differences}
     assert told == ({*leaks, "RECORD"} if leaks else set())
-    assert not docker_left(docker), "cibuildwheel's container is removed"
+    assert not docker_left(docker, owner.current()), "cibuildwheel's container is removed"
 
 
 STOPPED = """
@@ -125,19 +129,19 @@ def test_a_published_build_that_is_stopped_leaves_nothing(
     tree = written(tmp_path / "tree", {"slow": "$(sleep 600)"})
     (tree / "containers").mkdir()
     shutil.copy(TREE / cibuildwheel.CONFIGURATION, tree / "containers")
-    before = set(docker_left(docker))
     (tmp_path / "temporary").mkdir()
     words = [sys.executable, "-c", STOPPED, tree, tmp_path / "a cache", stages.root]
     env = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
     with subprocess.Popen(words, cwd=TREE, env=env, stderr=subprocess.DEVNULL) as running:
+        builder = owner.of(running.pid)
         end = time.monotonic() + 120
-        while set(docker_left(docker)) <= before:
+        while not docker_left(docker, builder):
             assert running.poll() is None and time.monotonic() < end
             time.sleep(0.1)
         time.sleep(2)  # somewhere in the build
         running.send_signal(signal.SIGINT)
     assert running.returncode != 0
-    assert set(docker_left(docker)) <= before
+    assert not docker_left(docker, builder)
     assert list((tmp_path / "temporary").iterdir()) == []
     assert list((tmp_path / "a cache" / "stages").glob("*/.*.tmp")) == []
 

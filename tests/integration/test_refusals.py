@@ -289,7 +289,8 @@ def test_a_killed_room(lab: Lab, container: RoomSpec) -> None:
 
     def kill() -> None:
         while not killed.is_set():
-            for made in client.containers.list(filters={"label": OWNER_LABEL}):
+            label = {"label": OWNER_LABEL}
+            for made in client.containers.list(filters=label, ignore_removed=True):
                 if made.labels[OWNER_LABEL] not in owners_of_ours():
                     continue
                 if made.exec_run(["test", "-e", "/tmp/started"]).exit_code == 0:
@@ -376,7 +377,8 @@ def left_behind(spec: RoomSpec, temporary: Path) -> list[str]:
     owners = {name.removeprefix(gate.COPIES).rpartition("-")[0] for name in found}
     if spec.engine.has_images:
         with contextlib.closing(spec.engine.client()) as client:
-            for made in client.containers.list(all=True, filters={"label": OWNER_LABEL}):
+            label = {"label": OWNER_LABEL}
+            for made in client.containers.list(all=True, filters=label, ignore_removed=True):
                 text = made.labels[OWNER_LABEL]
                 if text in owners or owner.left_behind(text):
                     found.append(made.name)

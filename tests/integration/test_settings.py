@@ -12,11 +12,12 @@ import msgspec
 import pytest
 from engines import TREE
 
-from qualify import layers
+from qualify import layers, owner
 from qualify.container import OWNER_LABEL, SEALED
 from qualify.engine import Engine
 from qualify.errors import RoomError
 from qualify.images import Declaration
+from qualify.owner import Owner
 from qualify.room import RoomSpec, open_room
 
 pytestmark = [
@@ -35,9 +36,12 @@ def of(bare: RoomSpec, declared: Declaration, name: str) -> RoomSpec:
     return msgspec.structs.replace(bare, setting=setting)
 
 
-def sealed(engine: Engine) -> list[str]:
+def sealed(engine: Engine, whose: Owner) -> list[str]:
+    """The images of one process's read-only rooms: a test beside this one has its own."""
+    label = {"label": f"{OWNER_LABEL}={whose.text()}"}
     with engine.open_client() as client:
-        return [tag for image in client.api.images(name=SEALED) for tag in image["RepoTags"] or ()]
+        found = client.api.images(name=SEALED, filters=label)
+    return [tag for image in found for tag in image["RepoTags"] or ()]
 
 
 ASK = """
@@ -86,7 +90,6 @@ def test_a_network_is_there_where_it_is_declared_only(
 def test_a_sealed_room_keeps_what_was_installed_and_takes_no_more(
     bare: RoomSpec, declared: Declaration
 ) -> None:
-    before = sealed(bare.engine)
     with open_room(of(bare, declared, "read-only")) as room:
         written = room.run(["sh", "-c", "echo it > /opt/installed"], timeout=60, user="root")
         assert written.ok, written.stderr
@@ -99,8 +102,8 @@ def test_a_sealed_room_keeps_what_was_installed_and_takes_no_more(
             done = room.run(["touch", place], timeout=60, user=user)
             assert "Read-only file system" in done.stderr, (user, place)
         assert room.run(["touch", "/tmp/here", f"{room.work}/here"], timeout=60).ok
-        assert len(sealed(bare.engine)) == len(before) + 1
-    assert sealed(bare.engine) == before
+        assert len(sealed(bare.engine, owner.current())) == 1
+    assert sealed(bare.engine, owner.current()) == []
 
 
 def test_a_plain_room_is_not_sealed(bare: RoomSpec) -> None:
@@ -127,22 +130,21 @@ with open_room(spec) as room:
 
 def test_the_image_of_a_killed_sealed_room_is_swept(bare: RoomSpec, declared: Declaration) -> None:
     spec = of(bare, declared, "read-only")
-    before = sealed(bare.engine)
     words = [sys.executable, "-c", KILLED, msgspec.json.encode(spec, enc_hook=str).decode()]
     with subprocess.Popen(
         words, cwd=TREE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "sealed\n"
-        (left,) = set(sealed(bare.engine)) - set(before)
+        killed = owner.of(child.pid)
+        assert len(sealed(bare.engine, killed)) == 1
         os.kill(child.pid, signal.SIGKILL)
     with open_room(bare):
         pass
-    assert left not in sealed(bare.engine)
+    assert sealed(bare.engine, killed) == []
     with bare.engine.open_client() as client:
-        label = {"label": f"{OWNER_LABEL}"}
-        names = [c.image.tags for c in client.containers.list(all=True, filters=label)]
-    assert [left] not in names
+        label = {"label": f"{OWNER_LABEL}={killed.text()}"}
+        assert client.containers.list(all=True, filters=label) == []
 
 
 IMPORTED = """

@@ -1,6 +1,6 @@
 """A Python that is compiled for a room: from what, when again, and what is said where it fails.
 
-mmdebstrap and the container stand aside; `tests/integration/test_compiled.py` has real ones.
+mmdebstrap and the container stand aside; `tests/integration/test_compiled_python.py` has real ones.
 """
 
 from __future__ import annotations
