@@ -13,8 +13,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`got` is what was found there. `offset` is in the member's bytes, in the wheel's where there
-    is no member or the member's frame is what is wrong."""
+    """`got` is what was found there. `offset` is in the member's bytes; see `in_wheel`."""
 
     id: str
     wheel: str
@@ -29,10 +28,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return " ".join(filter(None, (self.member, self.place))) or "the wheel"
 
     @property
+    def in_wheel(self) -> bool:
+        """Whether `offset` is in the wheel's bytes: there is no member, or its frame is wrong."""
+        return not self.member or self.id.startswith("zip-")
+
+    @property
     def place(self) -> str:
         if self.line is not None:
             return f"line {self.line}"
-        return f"byte {self.offset}" if self.offset is not None else ""
+        if self.offset is None:
+            return ""
+        return f"byte {self.offset}" + " of the wheel" * self.in_wheel
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -79,7 +79,8 @@ def visible(text: str) -> str:
 
 
 def sarif(reports: list[Report]) -> dict[str, Any]:
-    """One run over all wheels. Members are logical locations: they are no files of the tree."""
+    """One run over all wheels. A result lies in its wheel, which is a file that a code host may
+    know; the member, nested in it (SARIF 3.24.3), and the place in that are a related location."""
     found = (f for report in reports for f in (*report.findings, *_excused(report)))
     used = sorted({finding.id for finding in found})
     rules = [
@@ -92,18 +93,25 @@ def sarif(reports: list[Report]) -> dict[str, Any]:
         }
         for id in used
     ]
+    artifacts = _Artifacts()
     results = [
-        _result(report, finding, used.index(finding.id))
+        _result(artifacts, report, finding, used.index(finding.id))
         for report in reports
         for finding in report.findings
     ]
     for report in reports:
         for excused in report.accepted:
-            result = _result(report, excused.finding, used.index(excused.finding.id))
+            finding = excused.finding
+            result = _result(artifacts, report, finding, used.index(finding.id))
             reason = {"kind": "external", "justification": excused.reason}
             results.append({**result, "suppressions": [reason]})
     driver = {"name": "qualify audit", "version": __version__, "rules": rules}
-    run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
+    run = {
+        "tool": {"driver": driver},
+        "artifacts": artifacts.listed,
+        "results": results,
+        "columnKind": "unicodeCodePoints",
+    }
     return {"version": SARIF, "$schema": SCHEMA, "runs": [run]}
 
 
@@ -111,19 +119,39 @@ def _excused(report: Report) -> Iterator[Finding]:
     return (excused.finding for excused in report.accepted)
 
 
-def _result(report: Report, finding: Finding, rule: int) -> dict[str, Any]:
+class _Artifacts:
+    """The wheels and members that results lie in: each is listed once, and known by its index."""
+
+    def __init__(self) -> None:
+        self.listed: list[dict[str, Any]] = []
+        self._index: dict[tuple[str, int | None], int] = {}
+
+    def location(self, uri: str, parent: int | None = None) -> dict[str, Any]:
+        key = (uri, parent)
+        if key not in self._index:
+            self._index[key] = len(self.listed)
+            nested = {} if parent is None else {"parentIndex": parent}
+            self.listed.append({"location": {"uri": uri}, **nested})
+        return {"uri": uri, "index": self._index[key]}
+
+
+def _result(artifacts: _Artifacts, report: Report, finding: Finding, rule: int) -> dict[str, Any]:
     kind = kinds()[finding.id]
-    text = f"{kind.wrong}: {finding.got} ({finding.where})"
-    location: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": {"uri": quote(Path(report.path).as_posix())}}
-    }
+    wheel = artifacts.location(quote(Path(report.path).as_posix()))
+    places = [{"artifactLocation": wheel}]
     if finding.member:
-        name = {"fullyQualifiedName": f"{finding.wheel}/{finding.member}", "kind": "resource"}
-        location["logicalLocations"] = [name]
+        name = quote(finding.member, errors="backslashreplace")
+        places.append({"artifactLocation": artifacts.location(name, wheel["index"])})
+    if finding.line is not None:
+        places[-1]["region"] = {"startLine": finding.line}
+    elif finding.offset is not None:
+        places[0 if finding.in_wheel else -1]["region"] = {"byteOffset": finding.offset}
+    first, *more = ({"physicalLocation": place} for place in places)
     return {
         "ruleId": finding.id,
         "ruleIndex": rule,
         "level": kind.level,
-        "message": {"text": text},
-        "locations": [location],
+        "message": {"text": f"{kind.wrong}: {finding.got} ({finding.where})"},
+        "locations": [first],
+        **({"relatedLocations": more} if more else {}),
     }

@@ -81,6 +81,26 @@ def test_sarif(good: Path, bad: Path) -> None:
     assert result["message"]["text"]
     (location,) = result["locations"]
     assert location["physicalLocation"]["artifactLocation"]["uri"] == quote(bad.as_posix())
+    (member,) = result["relatedLocations"]
+    assert member["physicalLocation"]["region"] == {"startLine": 2}
+    nested = one["artifacts"][member["physicalLocation"]["artifactLocation"]["index"]]
+    assert nested["location"]["uri"] == "small-1.0.dist-info/METADATA"
+    assert one["artifacts"][nested["parentIndex"]]["location"]["uri"] == quote(bad.as_posix())
+
+
+def test_a_byte_of_the_wheel_is_told_from_one_of_a_member(good: Path) -> None:
+    """Where the archive is wrong about a member, the place is in the wheel."""
+    data = good.read_bytes()
+    entry = data.rindex(b"PK\1\2")
+    good.write_bytes(data[: entry + 16] + bytes(4) + data[entry + 20 :])  # its checksum
+    (wheel,) = json.loads(audit("--json", good).stdout)
+    (found,) = (each for each in wheel["findings"] if each["id"] == "zip-header-differs")
+    assert found["offset"] == entry and found["member"]
+    assert f"byte {entry} of the wheel" in " ".join(audit(good).stdout.split())
+    (one,) = json.loads(audit("--sarif", good).stdout)["runs"]
+    (result,) = (each for each in one["results"] if each["ruleId"] == "zip-header-differs")
+    assert result["locations"][0]["physicalLocation"]["region"] == {"byteOffset": entry}
+    assert "region" not in result["relatedLocations"][0]["physicalLocation"]
 
 
 def test_explain() -> None:

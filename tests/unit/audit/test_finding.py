@@ -32,9 +32,11 @@ def test_a_level_that_is_none_is_refused() -> None:
         ({}, "the wheel"),
         ({"member": "a"}, "a"),
         ({"member": "a", "offset": 0}, "a byte 0"),
-        ({"offset": 7}, "byte 7"),
+        ({"member": "a", "offset": 7, "id": "zip-crc"}, "a byte 7 of the wheel"),
+        ({"offset": 7}, "byte 7 of the wheel"),
         ({"member": "a", "line": 3, "offset": 7}, "a line 3"),
     ],
 )
 def test_where(where: dict[str, object], said: str) -> None:
-    assert Finding(id="i", wheel="w", got="g", **where).where == said  # type: ignore[arg-type]
+    found = Finding(**{"id": "i", "wheel": "w", "got": "g", **where})  # type: ignore[arg-type]
+    assert found.where == said

@@ -109,7 +109,11 @@ def test_sarif_names_each_rule_once() -> None:
     ]
     location = run["results"][0]["locations"][0]
     assert location["physicalLocation"]["artifactLocation"]["uri"] == "dist/a%20b.whl"
-    assert location["logicalLocations"][0]["fullyQualifiedName"] == "a b.whl/small/a.so"
+    wheel = location["physicalLocation"]["artifactLocation"]["index"]
+    (related,) = run["results"][0]["relatedLocations"]
+    member = run["artifacts"][related["physicalLocation"]["artifactLocation"]["index"]]
+    assert member == {"location": {"uri": "small/a.so"}, "parentIndex": wheel}
+    assert len(run["artifacts"]) == 2, "each wheel and member is listed once"
 
 
 def test_what_is_accepted_is_a_suppressed_result() -> None:
