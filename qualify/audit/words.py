@@ -140,8 +140,8 @@ def _result(artifacts: _Artifacts, report: Report, finding: Finding, rule: int) 
     wheel = artifacts.location(quote(Path(report.path).as_posix()))
     places = [{"artifactLocation": wheel}]
     if finding.member:
-        name = quote(finding.member, errors="backslashreplace")
-        places.append({"artifactLocation": artifacts.location(name, wheel["index"])})
+        member = artifacts.location(quote(finding.member), wheel["index"])
+        places.append({"artifactLocation": member})
     if finding.line is not None:
         places[-1]["region"] = {"startLine": finding.line}
     elif finding.offset is not None:

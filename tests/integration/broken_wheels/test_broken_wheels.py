@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,9 +21,25 @@ SETS = sets.DEFECTS
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_defect(defect: Defect, tmp_path: Path) -> None:
-    found = audited(defect, written(defect.bad(), tmp_path))
+    path = written(defect.bad(), tmp_path)
+    found = audited(defect, path)
     assert {finding.id for finding in found} == {defect.id}, found
     assert all(finding.got for finding in found)
+    assert all(is_there(finding, path) for finding in found if finding.offset is not None), found
+
+
+def is_there(finding: Finding, path: Path) -> bool:
+    """Whether the offset can be one of what it is said to be in: a member, or the wheel, where a
+    member's is that of its entry in the directory, or of the packed bytes that are wrong."""
+    assert finding.offset is not None
+    if finding.in_wheel:
+        data = path.read_bytes()
+        entry = data[finding.offset :].startswith(b"PK\1\2")
+        packed = finding.id == "zip-deflate" and finding.offset < data.index(b"PK\1\2")
+        return entry or packed if finding.member else finding.offset <= len(data)
+    with zipfile.ZipFile(path) as archive:
+        size = archive.getinfo(finding.member).file_size
+    return finding.offset <= size or finding.id == "elf-damaged"  # what is past its end
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
